@@ -13,7 +13,7 @@ func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	a := &pendingApproval{id: string(ev.ID), query: ev.Query, callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.stream.captureFacts(ev.Facts, &a.content)
 	r.approvals = append(r.approvals, a)
-	if q := &inv.question; inv.turn != nil || inv.state != idle && inv.busy.running == 0 {
+	if q := &inv.question; inv.current() != nil || inv.state != idle && inv.busy.running == 0 {
 		q.asked, q.answered = cmp.Or(q.asked, at), 0
 	}
 	if len(r.approvals) > maxOpen {

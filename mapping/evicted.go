@@ -44,7 +44,7 @@ func (r *run) evict() *evictedRun {
 		errorType = ""
 	}
 	for _, inv := range slices.Backward(r.order) {
-		switch t := inv.turn; {
+		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
 		case t.state == answered:
 			r.closeIdle(inv, at)

@@ -108,7 +108,7 @@ func copyOnce[T any](c copier, thing *T, own func(*T)) *T {
 
 func (c copier) invocation(inv *invocation) *invocation {
 	return copyOnce(c, inv, func(own *invocation) {
-		own.task, own.turn, own.caller, own.lastTurn = c.tool(inv.task), c.turn(inv.turn), c.turn(inv.caller), c.turn(inv.lastTurn)
+		own.task, own.turn = c.tool(inv.task), c.turn(inv.turn)
 		own.dialog.asked, own.dialog.content.List = slices.Clip(inv.dialog.asked), slices.Clone(inv.dialog.content.List)
 		own.notices, own.busy.intervals = slices.Clone(inv.notices), slices.Clone(inv.busy.intervals)
 	})

@@ -44,7 +44,7 @@ func (r *run) apply(ev *agent.Event) {
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
-		if t := inv.turn; !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
+		if t := inv.current(); !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
 			r.endTurn(inv, at, "")
 		}
 		r.openTurn(inv, at, ev)
@@ -57,12 +57,12 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TextMessage:
 		r.openTurn(inv, at, ev).message(r, answerText, at, ev)
 	case agent.ThinkingEnd:
-		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
+		if last := inv.turn; last != nil && last.thinks && inv.current() == nil {
 			last.thinks = false // the end of the block was printed after the turn
-		} else if inv.turn == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
+		} else if inv.current() == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
 			r.noteOutput(r.openTurn(inv, at, ev), at, false) // thinking without deltas
 		}
-		if t := inv.turn; t != nil {
+		if t := inv.current(); t != nil {
 			t.endText(r, thinkingText, at)
 		}
 	case agent.TextEnd:
@@ -129,9 +129,9 @@ func (r *run) joinStart(start *agent.Event) {
 // the next chat.
 func (r *run) addLogged(u *agent.Usage, counted instant) {
 	inv := r.main
-	t := inv.turn
+	t := inv.current()
 	if t == nil && (inv.busy.running > 0 || counted <= inv.busy.last()+leastWait) {
-		t = inv.caller
+		t = inv.caller()
 	}
 	if t == nil || t.counted {
 		r.logged.Add(u)
@@ -144,7 +144,7 @@ func (r *run) addLogged(u *agent.Usage, counted instant) {
 // endLogged adds to the last chat the counts that wait for a next one, and what is left of
 // the run's total: the log may be behind the stream.
 func (r *run) endLogged(total *agent.Usage) {
-	t := cmp.Or(r.main.turn, r.main.caller)
+	t := cmp.Or(r.main.current(), r.main.caller())
 	if t == nil {
 		return
 	}
@@ -192,7 +192,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		r.endLogged(end.Usage)
 	}
 	for _, inv := range slices.Backward(r.order) {
-		switch t := inv.turn; {
+		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
 			t.takeNotices(r)
@@ -223,7 +223,7 @@ func (r *run) abandon(at instant, why string) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		inv.reopenCaller()
-		switch t := inv.turn; {
+		switch t := inv.current(); {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)

@@ -111,11 +111,9 @@ func (l *timeline) shift(f func(instant) instant) {
 		for i := range inv.busy.intervals {
 			move(f, &inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
 		}
-		for _, t := range []*turn{inv.turn, inv.caller} {
-			if t != nil {
-				move(f, &t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
-				t.log.shift(f)
-			}
+		if t := inv.turn; t != nil && t.state != closed {
+			move(f, &t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
+			t.log.shift(f)
 		}
 		shiftEvents(inv.notices, f)
 	}
@@ -189,9 +187,7 @@ type invocation struct {
 	model string
 	start instant
 
-	turn     *turn // the current one
-	caller   *turn // ended by a tool call, but the stream may still add to it
-	lastTurn *turn // the one that ended last
+	turn     *turn // the latest one
 	state    agentState
 	wait     instant // when the agent began to wait for the model
 	guessed  bool    // wait was inferred
@@ -260,6 +256,23 @@ func (b *busy) last() instant {
 	return 0
 }
 
+// current returns the turn in which the model works or has answered, nil if there is none.
+func (inv *invocation) current() *turn {
+	if t := inv.turn; t != nil && t.state < calledTool {
+		return t
+	}
+	return nil
+}
+
+// caller returns the turn that has ended with a tool call, nil if there is none, or the
+// stream cannot add to it any more.
+func (inv *invocation) caller() *turn {
+	if t := inv.turn; t != nil && calledTool <= t.state && t.state < closed {
+		return t
+	}
+	return nil
+}
+
 // answered reports whether the model has given its answer.
 func (inv *invocation) answered() bool {
 	return inv.state == idle || inv.turn != nil && inv.turn.state == answered
@@ -299,6 +312,7 @@ const (
 	answered                    // the answer is complete
 	calledTool                  // the turn has ended with a tool call
 	resumed                     // the model has said more after its tool call
+	closed                      // the turn has its span
 )
 
 // hasOutput reports whether the model has produced something.

@@ -33,19 +33,19 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	t.estimated = r.guessed && start == at
 	t.learn(r, ev.Tool)
 
-	if inv.turn == nil && r.impliesModelCall(inv, ev.ModelCallID) {
+	if inv.current() == nil && r.impliesModelCall(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}
-	if inv.turn != nil {
-		inv.turn.response.learn(ev)
+	if turn := inv.current(); turn != nil {
+		turn.response.learn(ev)
 		if r.stream.capture.Full() {
-			inv.turn.callPart = []content.Value{t.callPart}
+			turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = max(start, r.endWithCall(inv, start))
-	} else if caller := inv.caller; caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
+	} else if caller := inv.caller(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
 		caller.response.learn(ev) // its usage may have grown
 	}
-	t.turn, inv.question = inv.lastTurn, question{}
+	t.turn, inv.question = inv.turn, question{}
 	inv.busy.running++
 	if inv.state == woken {
 		inv.state = working
@@ -65,10 +65,10 @@ func (r *run) oldest(open map[string]*tool) []*tool {
 // without any text. If the call has no model call id, a tool that starts while others
 // run belongs to their turn, and so does a tool that starts before the turn's end.
 func (r *run) impliesModelCall(inv *invocation, call []byte) bool {
-	if len(call) > 0 && inv.lastTurn != nil && inv.lastTurn.response.id != "" {
-		return inv.lastTurn.response.id != string(call)
+	if len(call) > 0 && inv.turn != nil && inv.turn.response.id != "" {
+		return inv.turn.response.id != string(call)
 	}
-	return inv.busy.running == 0 && (inv.caller == nil || !r.agent.TurnEnds)
+	return inv.busy.running == 0 && (inv.caller() == nil || !r.agent.TurnEnds)
 }
 
 // learn records what a line states about a call's arguments.
@@ -135,7 +135,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
 // message began at the first stamp, and a call ended at the second. No line says when
 // the message ended and the call began.
 func (r *run) shareTime(t *tool, end instant) {
-	caller := t.inv.caller
+	caller := t.inv.caller()
 	if caller == nil || t.turn != caller || t.start != caller.end {
 		return
 	}
@@ -156,7 +156,7 @@ func (r *run) correctStart(t *tool, start instant) {
 	if start >= t.start {
 		return
 	}
-	caller := t.inv.caller
+	caller := t.inv.caller()
 	if caller == nil || caller != t.turn || caller.state == resumed {
 		if t.turn != nil { // its turn has been sent
 			start = max(start, t.turn.end)
@@ -179,7 +179,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 		start = min(r.instantOf(ev.Start), at)
 	}
 	t := r.toolStart(inv, ev, at, start)
-	if caller := inv.caller; caller != nil && t.turn == caller && ev.Start != 0 {
+	if caller := inv.caller(); caller != nil && t.turn == caller && ev.Start != 0 {
 		caller.end = max(min(caller.end, t.start), caller.start+quantum, caller.log.last+quantum)
 		t.start = max(t.start, caller.end)
 	}
@@ -224,7 +224,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		nested = nil
 	}
 	at = r.endTool(t, at, errorType, status)
-	if response != nil && t.inv.turn == nil {
+	if response != nil && t.inv.current() == nil {
 		t.inv.dialog.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(r.stream.names.idAgain(t.id), *response),
 		}, ""))
@@ -272,7 +272,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv.lastStep = max(inv.lastStep, at)
 	inv.busy.running--
 	inv.busy.add(t.start, at)
-	if inv.busy.running == 0 && inv.turn == nil {
+	if inv.busy.running == 0 && inv.current() == nil {
 		inv.wait, inv.guessed, inv.state = max(inv.wait, at), r.guessed, working
 	}
 	return at
@@ -342,8 +342,8 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	inv.ended = true
 	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv == inv })
 	r.endTurn(inv, at, errorType)
-	if inv.lastTurn != nil {
-		at = max(at, inv.lastTurn.end)
+	if inv.turn != nil {
+		at = max(at, inv.turn.end)
 	}
 	s := r.newSpan(inv.ref, inv.tool, inv, inv.name)
 	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)

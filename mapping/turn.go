@@ -15,8 +15,7 @@ import (
 // reopenCaller makes a turn that was resumed after its tool call the current one again,
 // because the run breaks off.
 func (inv *invocation) reopenCaller() {
-	if t := inv.caller; inv.turn == nil && t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
-		inv.turn, inv.caller = t, nil
+	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
 		t.state = speaking
 	}
 }
@@ -26,10 +25,10 @@ func (inv *invocation) reopenCaller() {
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	// In builds of 2025, each text looks like the last of its turn.
 	over := func(t *turn) bool { return t.state == answered && (ev == nil || ev.Kind != agent.TextMessage) }
-	if t := inv.turn; t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
+	if t := inv.current(); t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.caller; inv.turn == nil && t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
+	if t := inv.caller(); t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
 		t.state = resumed
 		t.response.learn(ev)
 		return t
@@ -42,7 +41,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		}
 		inv.question = question{}
 	}
-	if inv.turn == nil {
+	if inv.current() == nil {
 		r.finishCaller(inv)
 		if inv.busy.running > 0 {
 			inv.wait = inv.waitBeside(at)
@@ -68,7 +67,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 // waitBeside returns since when the agent has waited for a model that produces text
 // while a tool is running: since another tool ended, or not at all.
 func (inv *invocation) waitBeside(at instant) instant {
-	if last := inv.busy.last(); inv.lastTurn != nil && last > inv.lastTurn.end {
+	if last := inv.busy.last(); inv.turn != nil && last > inv.turn.end {
 		return last
 	}
 	return at
@@ -82,7 +81,7 @@ func (t *turn) otherCall(call []byte) bool {
 // inCall reports whether the last turn belongs to a model call: a line of the call that
 // has no words looks like its start.
 func (inv *invocation) inCall(call []byte) bool {
-	t := cmp.Or(inv.turn, inv.caller)
+	t := inv.turn
 	return t != nil && len(call) > 0 && t.response.id == string(call)
 }
 
@@ -135,10 +134,10 @@ func (r *run) noteOutput(t *turn, at instant, delta bool) {
 // textEnd handles the end of a text that came as deltas. It may come after a tool
 // call has ended the turn.
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
-	t := inv.turn
+	t := inv.current()
 	if t == nil {
-		if inv.caller != nil && r.agent.TurnEnds {
-			inv.caller.response.learn(ev)
+		if caller := inv.caller(); caller != nil && r.agent.TurnEnds {
+			caller.response.learn(ev)
 		}
 		return
 	}
@@ -152,18 +151,18 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 
 // turnEnd handles the end of a model call. The turn may have called a tool before.
 func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
-	t := inv.turn
+	t := inv.current()
 	switch {
 	case t == nil && ev.Failed: // failed before the model produced anything
 		t = r.openTurn(inv, at, nil)
 	case t == nil:
-		t = inv.caller
+		t = inv.caller()
 	}
 	if t == nil || ev.ModelCallID != nil && t.response.id != "" && t.response.id != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
 	t.response.learn(ev)
-	if t == inv.caller {
+	if t == inv.caller() {
 		if t.state == resumed { // it ended with text, not with a tool call
 			t.response.reason = cmp.Or(t.response.reason, "stop")
 		}
@@ -187,7 +186,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 
 // endTurn ends the current turn because another begins, or because the agent ends.
 func (r *run) endTurn(inv *invocation, at instant, errorType string) {
-	if t := inv.turn; t != nil {
+	if t := inv.current(); t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.finishCaller(inv)
@@ -197,7 +196,7 @@ func (r *run) endTurn(inv *invocation, at instant, errorType string) {
 // is on the root. If the last word has no timestamp, it is put halfway between the
 // timestamp before it and at.
 func (r *run) closeIdle(inv *invocation, at instant) {
-	t := inv.turn
+	t := inv.current()
 	if t.hasOutput() {
 		r.notices = append(r.notices, inv.notices...)
 		inv.notices = nil
@@ -211,11 +210,10 @@ func (r *run) closeIdle(inv *invocation, at instant) {
 
 // closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
-	t := inv.turn
+	t := inv.current()
 	if !t.hasOutput() {
 		t.takeNotices(r)
 	}
-	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
 	t.end = r.endOf(t, at)
 	inv.question = question{}
@@ -227,9 +225,8 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 // next turn begins, the stream may add to it: the ends of its calls tell when they began, and
 // the model may say more.
 func (r *run) endWithCall(inv *invocation, at instant) instant {
-	t := inv.turn
+	t := inv.current()
 	t.takeNotices(r)
-	inv.turn, inv.lastTurn, inv.caller = nil, t, t
 	t.state = calledTool
 	t.guessed = r.guessed
 	t.end = r.endOf(t, at)
@@ -253,8 +250,7 @@ func (r *run) endOf(t *turn, at instant) instant {
 // finishCaller finishes the turn that ended with a tool call: the stream will not
 // add to it.
 func (r *run) finishCaller(inv *invocation) {
-	if t := inv.caller; t != nil {
-		inv.caller = nil
+	if t := inv.caller(); t != nil {
 		if t.state == resumed {
 			t.end = r.endOf(t, t.lastOutputAt)
 			inv.wait = max(inv.wait, t.end)
@@ -309,7 +305,7 @@ func (r *run) finishTurn(t *turn) {
 		}
 		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
 	}
-	t.log = nil
+	t.log, t.state = nil, closed
 	r.emitSettled(held{span: span, turn: t})
 }
 
@@ -445,16 +441,16 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		r.counts.reconnects++
 	case semconv.EventCompaction:
 		r.counts.compactions++
-		if t := inv.turn; t != nil && !t.hasOutput() {
+		if t := inv.current(); t != nil && !t.hasOutput() {
 			t.compacted = true
 		} else {
 			inv.compacted = true
 		}
 	}
 	list := &inv.notices
-	if !r.ended && (inv.answered() || inv.turn == nil && inv.busy.running > 0) {
+	if !r.ended && (inv.answered() || inv.current() == nil && inv.busy.running > 0) {
 		list = &r.notices
-	} else if inv.turn == nil && ofRequest[ev.Notice] && inv.busy.running == 0 {
+	} else if inv.current() == nil && ofRequest[ev.Notice] && inv.busy.running == 0 {
 		r.openTurn(inv, at, nil)
 	}
 	if len(*list) < maxNotices {
@@ -494,10 +490,10 @@ var ofRequest = map[string]bool{
 // wake records that the end of background work, or a prompt, makes the agent call
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.turn; t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
+	if t := inv.current(); t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
 		r.closeIdle(inv, at)
 	}
-	if inv.turn == nil && inv.state == idle {
+	if inv.current() == nil && inv.state == idle {
 		if inv == r.main && r.firstAnswer == 0 {
 			r.firstAnswer = inv.wait
 		}
@@ -509,7 +505,7 @@ func (r *run) wake(inv *invocation, at instant) {
 // A stream without deltas does not show whether the agent was idle.
 func (r *run) taskWakes(inv *invocation, at instant) {
 	r.wake(inv, at)
-	if inv.turn == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
+	if inv.current() == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
 		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
 	}
 }
