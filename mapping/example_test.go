@@ -36,9 +36,9 @@ func Example() {
 	fmt.Println(mapper.Stats().Runs, "run")
 	// Output:
 	// execute_tool read
-	// chat Composer 2.5
 	// execute_tool edit
 	// execute_tool shell go
+	// chat Composer 2.5
 	// chat Composer 2.5
 	// chat Composer 2.5
 	// invoke_agent cursor-agent
