@@ -90,38 +90,29 @@ func (b *Backlog) retries(after time.Duration) bool {
 // rejects. The part left after that is rejected as a whole.
 const maxHalvings = 6
 
-// sendSpans sends the requests of a claim.
+// sendSpans sends the spans of a claim.
 func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
-	outcomes := make([]outcome, len(claim.Parts))
-	spans, left := 0, 0
-	for i, p := range claim.Parts {
-		out := outcome{left: p.Spans, why: cmp.Or(b.why, errLate)}
-		if i == 0 || b.mayContinue() {
-			out = b.sendRequest(ctx, p)
-		}
-		outcomes[i] = out
-		spans, left = spans+len(p.Spans), left+len(out.left)
-	}
-	if left > 0 && left == spans {
-		_ = claim.Release() // on failure, the next process to hold the lock finds the files unchanged
-		return nil
-	}
-	// No context: a request that was sent must be removed even after the deadline,
-	// or it is sent again.
-	put := false
-	for i := range outcomes {
-		out := &outcomes[i]
-		if len(out.left) == 0 {
+	var all outcome
+	for i, request := range spool.Requests(claim.Spans) {
+		if i > 0 && !b.mayContinue() {
+			all.left = append(all.left, request...)
 			continue
 		}
-		err := b.put(claim, claim.Parts[i].With(out.left).Request(), out.why)
-		switch {
-		case err == nil:
-			put = true
-		case put:
-			out.lost += len(out.left)
-		default: // the whole claim still waits, and some of its spans will arrive twice
-			_ = claim.Release()
+		out := b.sendRequest(ctx, request)
+		all.delivered += out.delivered
+		all.lost += out.lost
+		all.rejected = append(all.rejected, out.rejected...)
+		all.left = append(all.left, out.left...)
+	}
+	if n := len(all.left); n > 0 {
+		// No context: a request that was sent must be removed even after the deadline,
+		// or it is sent again.
+		if n == len(claim.Spans) {
+			_ = claim.Release() // on failure, the next process to hold the lock finds the files unchanged
+			return nil
+		}
+		if err := claim.Put(context.Background(), spool.RequestOf(all.left), cmp.Or(b.why, errLate).Error()); err != nil {
+			_ = claim.Release() // some of its spans will arrive twice
 			return err
 		}
 	}
@@ -129,35 +120,28 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 	if claim.Own {
 		sum = &b.own
 	}
-	for i, out := range outcomes {
-		sum.Delivered += out.delivered
-		sum.Dropped += out.lost
-		for _, rejected := range out.rejected {
-			b.reject(claim, claim.Parts[i].With(rejected.spans).Request(), rejected.why, &sum.Rejected, &sum.Dropped)
-		}
+	sum.Delivered += all.delivered
+	sum.Dropped += all.lost
+	for _, rejected := range all.rejected {
+		reject(claim, spool.RequestOf(rejected.spans), rejected.why, &sum.Rejected, &sum.Dropped)
 	}
 	return claim.Done()
 }
 
-// put keeps a request in the room of a claim.
-func (b *Backlog) put(claim *spool.Claim, request spool.Request, why *UploadError) error {
-	return claim.Room().Put(context.Background(), b.To, request, why.Error())
-}
-
 // reject keeps what the receiver will never accept, and counts it.
-func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadError, rejected, dropped *int) {
+func reject(claim *spool.Claim, request spool.Request, why *UploadError, rejected, dropped *int) {
 	request.Rejected = true
-	if b.put(claim, request, why) != nil {
+	if claim.Put(context.Background(), request, why.Error()) != nil {
 		rejected = dropped
 	}
 	*rejected += request.Spans + request.Points
 }
 
-func (b *Backlog) sendRequest(ctx context.Context, r spool.Part) outcome {
+func (b *Backlog) sendRequest(ctx context.Context, spans []*spool.Span) outcome {
 	start := time.Now()
-	out := b.sender.send(ctx, r, maxHalvings)
-	for len(out.left) == len(r.Spans) && b.retries(out.why.RetryAfter) {
-		out = b.sender.send(ctx, r, maxHalvings)
+	out := b.sender.send(ctx, spans, maxHalvings)
+	for len(out.left) == len(spans) && b.retries(out.why.RetryAfter) {
+		out = b.sender.send(ctx, spans, maxHalvings)
 	}
 	b.took = time.Since(start)
 	if len(out.left) > 0 {
@@ -190,7 +174,7 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 		sum.Delivered += claim.Points - lost
 		sum.Dropped += lost
 	case why.Verdict == Permanent, why.Verdict == TooLarge:
-		b.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, &sum.Rejected, &sum.Dropped)
+		reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, &sum.Rejected, &sum.Dropped)
 	default:
 		b.why, b.stopped = why, true
 		if !claim.Delta || why.Refused {

@@ -148,16 +148,15 @@ func TestFlushNamesNoFile(t *testing.T) {
 
 func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	t.Helper()
-	return spool.Part{Spans: frames(numbered(from, to, 300)...)}.Request()
+	return spool.RequestOf(spooled(new(spool.Origin), numbered(from, to, 300)...))
 }
 
 // putTwoResources keeps a file of five spans, two of one resource and three of another.
 func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
 	other := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
-	body := spool.Part{Spans: frames(numbered(0, 2, 300)...)}.AppendTo(nil)
-	body = other.With(frames(numbered(2, 5, 300)...)).AppendTo(body)
-	must(t, s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down"))
+	spans := append(spooled(new(spool.Origin), numbered(0, 2, 300)...), spooled(other, numbered(2, 5, 300)...)...)
+	must(t, s.Put(t.Context(), c.Destination(), spool.RequestOf(spans), "it was down"))
 }
 
 // A file with spans of two resources goes in two requests, and draining may end between

@@ -24,13 +24,13 @@ func (e *Exporter) run() {
 	defer e.cancel()
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		r, why := e.deliver(b.part())
-		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // nothing more can be sent
+		left, why := e.deliver(b.spans)
+		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
 			e.queue.putBack(b) // if it is in the journal, Close leaves it there
 			break
 		}
-		if len(r.Spans) > 0 {
-			e.spoolOrDrop(r, why)
+		if len(left) > 0 {
+			e.spoolOrDrop(left, why)
 		}
 		e.markDone(b)
 		e.queue.done()
@@ -39,24 +39,23 @@ func (e *Exporter) run() {
 	_ = attempt(e.ctx, e.cfg.Client.Stop) // what is queued is not sent, so an error loses nothing
 }
 
-// deliver retries a request until its spans are accepted or rejected, or until
-// waiting is pointless. It returns a request of the spans that are left, and why.
-func (e *Exporter) deliver(r spool.Part) (left spool.Part, why *UploadError) {
+// deliver sends spans again and again until they are accepted or rejected, or until waiting
+// is pointless. It returns those that are left, and why.
+func (e *Exporter) deliver(spans []*spool.Span) (left []*spool.Span, why *UploadError) {
 	backoff := minBackoff
 	for e.awaitDelay() {
 		closed := e.queue.isClosed()
-		out := e.sender.send(e.ctx, r, 0)
-		e.applyOutcome(r, out)
-		r = r.With(out.left)
-		if len(r.Spans) == 0 {
-			return r, nil
+		out := e.sender.send(e.ctx, spans, 0)
+		e.applyOutcome(out)
+		if spans = out.left; len(spans) == 0 {
+			return nil, nil
 		}
 		if e.ctx.Err() == nil || e.queue.lastFailure() == nil { // a canceled attempt says nothing new
 			e.queue.failed(out.why)
 		}
 		switch {
 		case out.why.Verdict == Misconfigured: // waiting does not help
-			return r, out.why
+			return spans, out.why
 		case out.why.Verdict == Unreachable && closed:
 			e.cancel() // the requests behind this one would fail, too
 		}
@@ -66,7 +65,7 @@ func (e *Exporter) deliver(r spool.Part) (left spool.Part, why *UploadError) {
 			backoff = minBackoff
 		}
 	}
-	return r, e.whyUndelivered()
+	return spans, e.whyUndelivered()
 }
 
 // pause waits, and reports whether it did so for the whole time. Close cuts the wait short,
@@ -105,17 +104,14 @@ func (e *Exporter) awaitDelay() bool {
 }
 
 // applyOutcome counts the spans with a final outcome, and keeps rejected ones apart.
-func (e *Exporter) applyOutcome(r spool.Part, out outcome) {
+func (e *Exporter) applyOutcome(out outcome) {
 	for _, rejected := range out.rejected {
-		e.reject(r.With(rejected.spans), rejected.why)
+		e.reject(rejected.spans, rejected.why)
 	}
-	e.tally.count(func(r *Report) {
-		r.Delivered += out.delivered
-		r.Dropped += out.lost
-		if out.lost > 0 {
-			r.blame(out.why)
-		}
-	})
+	e.tally.count(func(r *Report) { r.Delivered += out.delivered })
+	if out.lost > 0 {
+		e.drop(out.lost, out.why)
+	}
 	if out.delivered > 0 {
 		e.queue.progressed()
 		e.drain()

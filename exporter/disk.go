@@ -45,22 +45,22 @@ func (e *Exporter) closeJournal(why *UploadError) (kept bool) {
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.
-func (e *Exporter) spoolOrDrop(p spool.Part, why *UploadError) {
-	e.keep(p, why, false)
+func (e *Exporter) spoolOrDrop(spans []*spool.Span, why *UploadError) {
+	e.keep(spans, why, false)
 }
 
 // reject keeps and counts spans that the receiver will never accept.
-func (e *Exporter) reject(p spool.Part, why *UploadError) {
-	e.keep(p, why, true)
+func (e *Exporter) reject(spans []*spool.Span, why *UploadError) {
+	e.keep(spans, why, true)
 }
 
 // keep spools spans, and counts what became of them.
-func (e *Exporter) keep(p spool.Part, why *UploadError, rejected bool) {
+func (e *Exporter) keep(spans []*spool.Span, why *UploadError, rejected bool) {
 	var err error
 	if e.cfg.Spool != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		req := p.Request()
+		req := spool.RequestOf(spans)
 		req.Rejected = rejected
 		err = e.cfg.Spool.Put(ctx, e.cfg.Client.Destination(), req, why.Error())
 	}
@@ -72,11 +72,19 @@ func (e *Exporter) keep(p spool.Part, why *UploadError, rejected bool) {
 		case rejected:
 			n = &r.Rejected
 		}
-		*n += len(p.Spans)
+		*n += len(spans)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err
 		}
+	})
+}
+
+// drop counts spans that nothing is left of.
+func (e *Exporter) drop(spans int, why *UploadError) {
+	e.tally.count(func(r *Report) {
+		r.Dropped += spans
+		r.blame(why)
 	})
 }
 

@@ -25,7 +25,7 @@ const unjoinable = 1600 << 10
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body := spool.Part{Spans: frames(span)}.Request()
+		body := spool.RequestOf(spooled(new(spool.Origin), span))
 		if err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}
@@ -33,11 +33,11 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	}
 }
 
-func frames(spans ...*tracepb.Span) (wires [][]byte) {
+func spooled(of *spool.Origin, spans ...*tracepb.Span) (all []*spool.Span) {
 	for _, span := range spans {
-		wires = append(wires, spool.AppendSpan(nil, encode(span)))
+		all = append(all, &spool.Span{Wire: spool.AppendSpan(nil, encode(span)), Of: of})
 	}
-	return wires
+	return all
 }
 
 func TestASuccessSendsWhatWaits(t *testing.T) {

@@ -54,9 +54,9 @@ func New(cfg Config) *Exporter {
 	full := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), full+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
-	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*origin{}}
+	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
 	e.queue = queue{
-		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait, filling: map[*spool.Part]*batch{},
+		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -95,7 +95,7 @@ type Exporter struct {
 	abandonDisk context.CancelFunc
 
 	mu      sync.Mutex
-	origins map[*resourcepb.Resource]*origin
+	origins map[*resourcepb.Resource]*spool.Origin
 }
 
 // Export queues a finished span, the wire encoding of an
@@ -103,35 +103,28 @@ type Exporter struct {
 // or nil; there should be only a few distinct resources. Export may be called by several
 // goroutines. It waits for room only if Config.Wait or SetWait says so, and for the journal
 // only outside a transaction. If there is no room, the oldest spans are spooled or, without
-// a spool, dropped and counted.
+// a spool, dropped and counted. After Close, every span is dropped and counted.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	late := e.queue.isClosed() && e.cfg.Spool == nil
-	e.tally.count(func(r *Report) {
-		r.Ended++
-		if late {
-			r.Dropped++
-			r.blame(errLate)
-		}
-	})
-	if late {
-		return
-	}
-	o := e.originOf(from)
-	wire := spool.AppendSpan(nil, span)
-	if o.overhead+len(wire) > e.cfg.MaxRequest {
-		e.reject(o.With([][]byte{wire}), errTooLarge)
+	e.tally.count(func(r *Report) { r.Ended++ })
+	s := e.newSpan(span, from)
+	if s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest {
+		e.reject([]*spool.Span{s}, errTooLarge)
 		return
 	}
 	tx := &e.tx
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	if tx.over {
+		e.drop(1, errLate)
+		return
+	}
 	if !tx.begun {
-		tx.excess = e.queue.awaitRoom(len(wire), 0)
+		tx.excess = e.queue.awaitRoom(len(s.Wire), 0)
 	}
 	if len(tx.spans) == 0 {
 		tx.at = time.Now()
 	}
-	tx.spans = append(tx.spans, &spool.Span{Wire: wire, Of: &o.Part})
+	tx.spans = append(tx.spans, s)
 	if !tx.begun {
 		_ = e.commit(nil)
 	}
@@ -142,6 +135,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 type transaction struct {
 	mu     sync.Mutex // held until the spans are journaled and queued
 	begun  bool       // by Begin
+	over   bool       // Close has taken the last spans
 	excess int        // the bytes by which it may overfill the queue
 	spans  []*spool.Span
 	at     time.Time // when the first span arrived
@@ -192,7 +186,7 @@ func (e *Exporter) Commit() {
 func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	spans := make([]*spool.Span, len(open))
 	for i, s := range open {
-		spans[i] = &spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
+		spans[i] = e.newSpan(s.Span, s.From)
 	}
 	e.tx.mu.Lock()
 	defer e.tx.mu.Unlock()
@@ -216,7 +210,7 @@ func (e *Exporter) commit(open []*spool.Span) (err error) {
 		}
 	}
 	for _, b := range e.queue.add(&e.tx) {
-		e.spoolOrDrop(b.part(), cmp.Or(e.queue.lastFailure(), errTooSlow))
+		e.spoolOrDrop(b.spans, cmp.Or(e.queue.lastFailure(), errTooSlow))
 		e.markDone(b)
 	}
 	clear(e.tx.spans)
@@ -227,8 +221,7 @@ func (e *Exporter) commit(open []*spool.Span) (err error) {
 // Close sends what is left, retrying until shortly before ctx ends, and
 // reports. It waits no longer than that for the disk: spans that the disk has not
 // confirmed by then count as dropped. It does not wait for a collector that is not
-// there, nor for one whose requested delay outlasts ctx. It may be called again
-// for spans that were exported since.
+// there, nor for one whose requested delay outlasts ctx. A further call reports again.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, disk, cancel := Deadlines(ctx)
 	defer cancel()
@@ -247,39 +240,40 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	}
 	why := e.whyUndelivered()
 	kept := e.keepRest(why)
-
-	e.tally.count(func(r *Report) { r.AddLosses(e.losses.Take()) })
-	r := e.tally.snapshot()
-	missing := r.undecided()
-	switch {
-	case r.Delivered == r.Ended: // the spool has been drained since
-		r.Cause = nil
-	case missing == 0:
-	case kept: // the journal has all of them
-		r.Spooled += missing
-		r.blame(why)
-	default:
-		r.Dropped += missing
-		r.blame(why)
-		if e.journal != nil && r.NotKept == nil {
-			r.NotKept = spool.ErrFrozen
+	e.tally.count(func(r *Report) {
+		r.AddLosses(e.losses.Take())
+		missing := r.undecided()
+		switch {
+		case r.Delivered == r.Ended: // the spool has been drained since
+			r.Cause = nil
+		case missing <= 0:
+		case kept: // the journal has all of them
+			r.Spooled += missing
+			r.blame(why)
+		default:
+			r.Dropped += missing
+			r.blame(why)
+			if e.journal != nil && r.NotKept == nil {
+				r.NotKept = spool.ErrFrozen
+			}
 		}
-	}
-	return r
+	})
+	return e.tally.snapshot()
 }
 
-// keepRest keeps what is left: it is in the journal already, or else goes to the spool. It
+// keepRest takes the last spans: they are in the journal already, or else go to the spool. It
 // reports whether the journal has all that has no final outcome.
 func (e *Exporter) keepRest(why *UploadError) (journaled bool) {
-	e.tx.mu.Lock() // no span comes meanwhile
+	e.tx.mu.Lock()
 	defer e.tx.mu.Unlock()
 	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
 		_ = e.commit(nil)
 	}
+	e.tx.over = true
 	journaled = e.closeJournal(why)
 	for _, b := range e.queue.takeAll() {
-		if !b.spans[0].Kept() {
-			e.spoolOrDrop(b.part(), why)
+		if !journaled {
+			e.spoolOrDrop(b.spans, why)
 		}
 	}
 	return journaled

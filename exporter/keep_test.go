@@ -14,11 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/spantee/spantee/exporter/spool"
@@ -118,29 +116,8 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 			continue
 		}
 		before := len(spans)
-		if filepath.Ext(entry.Path) == ".log" {
-			if spans = append(spans, logged(t, s, entry)...); len(spans)-before != entry.Spans {
-				t.Errorf("%s claims %d spans and has %d", entry.Path, entry.Spans, len(spans)-before)
-			}
-			if !slices.Contains(reasons, entry.Reason) {
-				reasons = append(reasons, entry.Reason)
-			}
-			continue
-		}
-		b, err := os.ReadFile(entry.Path)
-		req := new(coltracepb.ExportTraceServiceRequest)
-		if err == nil {
-			err = proto.Unmarshal(b, req) // in which the note is an unknown field
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, rs := range req.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				spans = append(spans, ss.Spans...)
-			}
-		}
-		if n := len(spans) - before; state != spool.Open && n != entry.Spans {
+		spans = append(spans, inFile(t, entry)...)
+		if n := len(spans) - before; n != entry.Spans {
 			t.Errorf("%s claims %d spans and has %d", entry.Path, entry.Spans, n)
 		}
 		if !slices.Contains(reasons, entry.Reason) {
@@ -150,8 +127,8 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 	return spans, reasons
 }
 
-// logged are the spans in the log of a process that has ended.
-func logged(t *testing.T, s *spool.Spool, entry spool.Entry) (spans []*tracepb.Span) {
+// inFile are the spans in a file.
+func inFile(t *testing.T, entry spool.Entry) (spans []*tracepb.Span) {
 	t.Helper()
 	alone := newSpool(t)
 	alone.Losses = new(spool.LossCounter)
@@ -160,9 +137,8 @@ func logged(t *testing.T, s *spool.Spool, entry spool.Entry) (spans []*tracepb.S
 			t.Errorf("lost %+v", lost)
 		}
 	}()
-	path, err := filepath.Rel(s.Dir, entry.Path)
-	must(t, err)
-	path = filepath.Join(alone.Dir, path)
+	name := strings.Replace(filepath.Base(entry.Path), ".sending", ".otlp", 1)
+	path := filepath.Join(alone.Dir, directoryOf(t, alone, entry.Destination), name)
 	b, err := os.ReadFile(entry.Path)
 	must(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)))
 	box, err := alone.Outbox(t.Context(), entry.Destination)
@@ -177,13 +153,24 @@ func logged(t *testing.T, s *spool.Spool, entry spool.Entry) (spans []*tracepb.S
 		if claim == nil {
 			return spans
 		}
-		for _, p := range claim.Parts {
-			full, err := decode(p.AppendTo(nil))
+		for _, r := range spool.Requests(claim.Spans) {
+			full, err := decode(spool.Encode(r))
 			must(t, err)
 			spans = append(spans, full.ScopeSpans[0].Spans...)
 		}
 		must(t, claim.Done())
 	}
+}
+
+// directoryOf is where a spool keeps the requests to a destination.
+func directoryOf(t *testing.T, s *spool.Spool, to spool.Destination) string {
+	t.Helper()
+	must(t, s.Put(t.Context(), to, spool.Request{}, ""))
+	dirs, err := filepath.Glob(filepath.Join(s.Dir, "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatal(dirs, err)
+	}
+	return filepath.Base(dirs[0])
 }
 
 func must(t *testing.T, err error) {
@@ -362,20 +349,6 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		}
 		if files, _ := kept(t, s, spool.Waiting); len(files) > 0 {
 			t.Errorf("%d still wait", len(files))
-		}
-	})
-}
-
-func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSpool(t)
-		e := New(Config{Client: new(fake), Spool: s})
-		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 0)
-		exportAll(e, numbered(0, 3, 300))
-		wantFates(t, closeKeeping(t, e, time.Second), 0, 3, 0, 0)
-		waiting, _ := kept(t, s, spool.Waiting)
-		if len(waiting) != 3 {
-			t.Errorf("%d wait", len(waiting))
 		}
 	})
 }

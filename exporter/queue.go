@@ -36,7 +36,6 @@ type queue struct {
 
 	mu       sync.Mutex
 	batches  []*batch
-	filling  map[*spool.Part]*batch // of batches, the one that spans of a resource are added to
 	bytes    int
 	inFlight int          // bytes of the batch that is being delivered
 	since    time.Time    // when delivery of inFlight began or last made progress
@@ -46,22 +45,12 @@ type queue struct {
 	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
-// A batch is a request's worth of spans of one resource. They are kept encoded:
-// decoded, they would take several times the memory.
+// A batch is a request's worth of spans. They are kept encoded: decoded, they would take
+// several times the memory.
 type batch struct {
-	of    *spool.Part // without spans
 	spans []*spool.Span
 	bytes int
 	at    time.Time // when the first span arrived
-}
-
-// part returns the spans as they are sent.
-func (b *batch) part() spool.Part {
-	wire := make([][]byte, len(b.spans))
-	for i, s := range b.spans {
-		wire[i] = s.Wire
-	}
-	return b.of.With(wire)
 }
 
 // add adds the spans of a transaction. It returns the batches that were evicted for them:
@@ -75,12 +64,10 @@ func (q *queue) add(tx *transaction) (evicted []*batch) {
 		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > tx.excess {
 			evicted = append(evicted, q.take())
 		}
-		b := q.filling[s.Of]
-		if b == nil || b.bytes+size > q.full {
-			b = &batch{of: s.Of, at: tx.at}
-			q.filling[s.Of] = b
-			q.batches = append(q.batches, b)
+		if n := len(q.batches); n == 0 || q.batches[n-1].bytes+size > q.full {
+			q.batches = append(q.batches, &batch{at: tx.at})
 		}
+		b := q.batches[len(q.batches)-1]
 		b.spans = append(b.spans, s)
 		b.bytes += size
 		q.bytes += size
@@ -164,9 +151,6 @@ func (q *queue) take() *batch {
 	b := q.batches[0]
 	q.batches = slices.Delete(q.batches, 0, 1)
 	q.bytes -= b.bytes
-	if q.filling[b.of] == b {
-		delete(q.filling, b.of)
-	}
 	return b
 }
 

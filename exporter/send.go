@@ -13,32 +13,25 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// An origin is what the spans of one resource share.
-type origin struct {
-	spool.Part     // without spans
-	overhead   int // bytes of a request besides its spans
+// newSpan returns a span of a resource.
+func (e *Exporter) newSpan(span []byte, resource *resourcepb.Resource) *spool.Span {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.origins[resource] == nil {
+		e.origins[resource] = newOrigin(resource, e.cfg.Scope)
+	}
+	return &spool.Span{Wire: spool.AppendSpan(nil, span), Of: e.origins[resource]}
 }
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
-	o := new(origin)
+func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
+	o := new(spool.Origin)
 	if resource != nil {
 		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8
 	}
 	if scope != nil {
 		o.Scope, _ = proto.Marshal(scope)
 	}
-	o.overhead = o.Overhead()
 	return o
-}
-
-// originOf returns the origin of spans of a resource.
-func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.origins[resource] == nil {
-		e.origins[resource] = newOrigin(resource, e.cfg.Scope)
-	}
-	return e.origins[resource]
 }
 
 // A sender makes attempts to deliver requests to one receiver.
@@ -64,78 +57,80 @@ func (s *sender) postpone(by time.Duration) {
 	}
 }
 
-// An outcome is what became of a request's spans.
+// An outcome is what became of spans.
 type outcome struct {
 	delivered int
-	lost      int          // rejected by a receiver that does not say which
-	rejected  []rejection  // for good
-	left      [][]byte     // may be tried again
-	why       *UploadError // of the last attempt that failed
+	lost      int           // rejected by a receiver that does not say which
+	rejected  []rejection   // for good
+	left      []*spool.Span // may be tried again
+	why       *UploadError  // of the last attempt that failed
 }
 
 type rejection struct {
-	spans [][]byte
+	spans []*spool.Span
 	why   *UploadError
 }
 
 // send makes one attempt. A request that is too large is sent in halves, and a
 // span that cannot be decoded is rejected alone. A request that is rejected is sent in
 // halves, too, but no more than this many times, to find the spans that the receiver does
-// not accept.
-func (s *sender) send(ctx context.Context, r spool.Part, halvings int) (out outcome) {
-	s.sendInto(ctx, r, halvings, &out)
+// not accept. After a request that may be tried again, no other is sent.
+func (s *sender) send(ctx context.Context, spans []*spool.Span, halvings int) (out outcome) {
+	for _, request := range spool.Requests(spans) {
+		s.sendInto(ctx, request, halvings, &out)
+	}
 	return out
 }
 
-func (s *sender) sendInto(ctx context.Context, r spool.Part, halvings int, out *outcome) {
-	if len(out.left) > 0 { // after a half that failed
-		out.left = append(out.left, r.Spans...)
+func (s *sender) sendInto(ctx context.Context, spans []*spool.Span, halvings int, out *outcome) {
+	if len(out.left) > 0 {
+		out.left = append(out.left, spans...)
 		return
 	}
-	encoded := r.AppendTo(nil)
-	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, encoded) })
+	request := spool.Encode(spans)
+	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, request) })
 	if failed == nil {
-		out.delivered += len(r.Spans)
+		out.delivered += len(spans)
 		return
 	}
 	s.postpone(failed.RetryAfter)
 	out.why = failed
 	switch {
 	case failed.Verdict == Partial:
-		lost := failed.RejectedOf(len(r.Spans))
-		out.delivered += len(r.Spans) - lost
+		lost := failed.RejectedOf(len(spans))
+		out.delivered += len(spans) - lost
 		out.lost += lost
-	case failed.Verdict == TooLarge && len(r.Spans) > 1:
-		s.sendHalves(ctx, r, halvings, out)
+	case failed.Verdict == TooLarge && len(spans) > 1:
+		s.sendHalves(ctx, spans, halvings, out)
 	case failed.Verdict == TooLarge, failed.Verdict == Permanent:
-		valid, invalid := partition(r.Spans)
+		valid, invalid := partition(spans)
 		switch {
 		case len(invalid) > 0:
 			out.rejected = append(out.rejected, rejection{invalid, errInvalid})
 			if len(valid) > 0 {
-				s.sendInto(ctx, r.With(valid), halvings, out)
+				s.sendInto(ctx, valid, halvings, out)
 			}
 		case len(valid) > 1 && halvings > 0:
-			s.sendHalves(ctx, r, halvings-1, out)
+			s.sendHalves(ctx, valid, halvings-1, out)
 		default:
 			out.rejected = append(out.rejected, rejection{valid, failed})
 		}
 	default:
-		out.left = append(out.left, r.Spans...)
+		out.left = append(out.left, spans...)
 	}
 }
 
-func (s *sender) sendHalves(ctx context.Context, r spool.Part, halvings int, out *outcome) {
-	half := len(r.Spans) / 2
-	s.sendInto(ctx, r.With(r.Spans[:half]), halvings, out)
-	s.sendInto(ctx, r.With(r.Spans[half:]), halvings, out)
+func (s *sender) sendHalves(ctx context.Context, spans []*spool.Span, halvings int, out *outcome) {
+	half := len(spans) / 2
+	s.sendInto(ctx, spans[:half], halvings, out)
+	s.sendInto(ctx, spans[half:], halvings, out)
 }
 
 // partition separates spans that can be decoded from those that cannot: for one
 // string that is not UTF-8, a receiver rejects the whole request.
-func partition(spans [][]byte) (valid, invalid [][]byte) {
+func partition(spans []*spool.Span) (valid, invalid []*spool.Span) {
 	for _, span := range spans {
-		if proto.Unmarshal(span, new(tracepb.ScopeSpans)) == nil {
+		if proto.Unmarshal(span.Wire, new(tracepb.ScopeSpans)) == nil {
 			valid = append(valid, span)
 		} else {
 			invalid = append(invalid, span)

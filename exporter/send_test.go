@@ -39,7 +39,7 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("b")}}},
 		{DroppedAttributesCount: 1},
 	}
-	spans := [][]*tracepb.Span{nil, {everything("a")}, {sized("b", 100), sized("c", 300_000)}}
+	spans := [][]*tracepb.Span{{everything("a")}, {sized("b", 100), sized("c", 300_000)}}
 	for i, resource := range resources {
 		for j, scope := range scopes {
 			for k, spans := range spans {
@@ -51,12 +51,15 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 					t.Fatal(err)
 				}
 				o := newOrigin(resource, scope)
-				b := &batch{of: &o.Part}
-				for _, span := range spans {
-					b.spans = append(b.spans, &spool.Span{Wire: spool.AppendSpan(nil, encode(span))})
-				}
-				if got := b.part().AppendTo(nil); !bytes.Equal(got, want) {
+				if got := spool.Encode(spooled(o, spans...)); !bytes.Equal(got, want) {
 					t.Errorf("%s:\n%q, want\n%q", name, got, want)
+				}
+				most := o.Overhead()
+				for _, span := range spans {
+					most += len(spool.AppendSpan(nil, encode(span)))
+				}
+				if len(want) > most {
+					t.Errorf("%s: %d bytes, want %d at most", name, len(want), most)
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func hostileState(t *testing.T) (state, victim string) {
 		t.Fatal(err)
 	}
 	j := s.NewJournal(to)
-	if err := j.Checkpoint(t.Context(), nil, []*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: new(spool.Part)}}); err != nil {
+	if err := j.Checkpoint(t.Context(), nil, []*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: new(spool.Origin)}}); err != nil {
 		t.Fatal(err)
 	}
 	open := filepath.Join(s.Dir, "open")

@@ -13,7 +13,6 @@ import (
 	attr "go.opentelemetry.io/otel/attribute"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -79,23 +78,24 @@ func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
 
 // countKilled counts the spans that were open when a process was killed. The process has
 // counted those that had ended, and its metrics wait in the spool.
-func (m *meter) countKilled(recovered spool.Part) {
-	resource := new(resourcepb.Resource)
-	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
-		return // the spool has done it before
-	}
-	resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
-		return kv.Key == "service.instance.id" // it is another's
-	})
+func (m *meter) countKilled(open []*spool.Span) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.service(resource)
-	for _, wire := range recovered.Spans {
-		_, _, tag := protowire.ConsumeTag(wire)
-		wire, n := protowire.ConsumeBytes(wire[max(tag, 0):])
-		var span runs.Span
-		if n > 0 && r != nil && span.Read(wire) == nil {
-			r.Count(&span)
+	for _, spans := range spool.Requests(open) {
+		resource := new(resourcepb.Resource)
+		if proto.Unmarshal(spans[0].Of.Resource, resource) != nil {
+			continue // no process of this version has written it
+		}
+		resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
+			return kv.Key == "service.instance.id" // it is another's
+		})
+		if r := m.service(resource); r != nil {
+			for _, killed := range spans {
+				var span runs.Span
+				if span.Read(killed.Encoded()) == nil {
+					r.Count(&span)
+				}
+			}
 		}
 	}
 }

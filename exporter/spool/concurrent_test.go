@@ -43,7 +43,7 @@ func TestTwentyAtOnce(t *testing.T) {
 				return nil
 			}
 			mu.Lock()
-			for _, name := range namesIn(c.Parts...) {
+			for _, name := range namesIn(c.Spans...) {
 				delivered[name]++
 			}
 			mu.Unlock()

@@ -1,13 +1,10 @@
 package spool
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,29 +12,24 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/spantee/spantee/exporter/internal/field"
 )
 
-// A name is the name of the file of a request, or of a log that waits. It holds all that
-// List and the size limit need, so that neither opens the file. It includes the size, so
-// that a truncated file is recognized.
+// A name is the name of a file that waits, was rejected or is corrupt. It says what the file
+// has, so that a truncated file is recognized.
 type name struct {
 	at      time.Time
 	spans   int
-	points  int // data points, if the request is of metrics
+	points  int // data points, if the file is of metrics
 	bytes   int64
 	tail    string // its owner, and what makes the name unique
 	sending bool
-	log     bool // the log of a process that has ended
 }
 
 const (
 	waitingExt = ".otlp"
 	sendingExt = ".sending"
-
-	// An earlier version of spantee, which would take a log for an empty request, does
-	// not know these.
-	logExt        = ".log"
-	sendingLogExt = ".sending-log"
 
 	pointsMark = "p" // after a number of data points
 )
@@ -60,12 +52,7 @@ func random() string { return fmt.Sprintf("%012x", rand.Uint64()>>16) }
 
 func (n name) String() string {
 	ext := waitingExt
-	switch {
-	case n.log && n.sending:
-		ext = sendingLogExt
-	case n.log:
-		ext = logExt
-	case n.sending:
+	if n.sending {
 		ext = sendingExt
 	}
 	items := strconv.Itoa(n.spans)
@@ -78,8 +65,7 @@ func (n name) String() string {
 // parseName returns the name that String returns as s, a zero one if there is none.
 func parseName(s string) (n name) {
 	ext := filepath.Ext(s)
-	n.log = ext == logExt || ext == sendingLogExt
-	n.sending = ext == sendingExt || ext == sendingLogExt
+	n.sending = ext == sendingExt
 	parts := strings.Split(strings.TrimSuffix(s, ext), "-")
 	if len(parts) != 4 {
 		return name{}
@@ -121,9 +107,6 @@ func (n Note) isLocal() bool {
 	return n.Host == host
 }
 
-// fieldNote is the field number of a note, which OTLP does not use.
-const fieldNote = 1000
-
 var errControl = errors.New("the endpoint contains control characters")
 
 // encodeNote fails for an endpoint with control characters, which could not be
@@ -140,30 +123,21 @@ func encodeNote(note Note) ([]byte, error) {
 	return appendRecord(nil, fieldNote, text), nil
 }
 
-// A note has a reason of at most maxReason bytes and an endpoint, which may be a
-// path. JSON may encode a byte as six.
-const (
-	maxReason = 1 << 10
-	maxNote   = 64 << 10
-)
+// maxReason is how much of a reason a note has.
+const maxReason = 1 << 10
 
-var (
-	errCorrupt = errors.New("not a request")
-	errTorn    = fmt.Errorf("%w: it ends within its note", errCorrupt)
-)
+var errCorrupt = errors.New("not a file of this version, or not as it was written")
 
-// nextNote reads the note at the head of a file of size bytes.
-func nextNote(r *bufio.Reader, size int64) (Note, error) {
-	number, text, err := nextRecord(r, size, maxNote)
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return Note{}, errTorn
-	case err != nil:
-		return Note{}, err
-	case number != fieldNote:
-		return Note{}, errCorrupt
+// cutNote returns the note at the head of a file, and what follows it.
+func cutNote(b []byte) (note Note, rest []byte, err error) {
+	for number, v := range field.All(b, nil) {
+		if number != fieldNote {
+			break
+		}
+		note, err = decodeNote(v.Bytes)
+		return note, b[len(v.Whole):], err
 	}
-	return decodeNote(text)
+	return Note{}, nil, errCorrupt
 }
 
 func decodeNote(text []byte) (note Note, err error) {
@@ -187,46 +161,6 @@ func printable(s string) string {
 	}, s)
 }
 
-// maxFile is the longest request that is read. Receivers refuse one of more than 4 MiB.
-const maxFile = 8 << 20
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
-
-// readRequest reads the file of a request. It returns errCorrupt if the file is not
-// as it was written, or an *Untrusted error.
-func readRequest(path string, size int64) (Note, []byte, error) {
-	f, info, err := OpenFile(path, os.O_RDONLY)
-	if err != nil {
-		return Note{}, nil, err
-	}
-	defer f.Close()
-	if info.Size() != size || size > maxFile { // it may be larger than memory
-		return Note{}, nil, errCorrupt
-	}
-	r := bufio.NewReader(f)
-	note, err := nextNote(r, size)
-	if err != nil {
-		return Note{}, nil, err
-	}
-	var body bytes.Buffer
-	body.Grow(int(size) + bytes.MinRead) // ReadFrom asks for so much room to find the end
-	if _, err := body.ReadFrom(io.LimitReader(r, size)); err != nil {
-		return Note{}, nil, err
-	}
-	if note.Sum != "" && checksum(body.Bytes()) != note.Sum {
-		return Note{}, nil, errCorrupt
-	}
-	return note, body.Bytes(), nil
-}
-
-// readNote reads only the note of a file.
-func readNote(path string) (Note, error) {
-	f, info, err := OpenFile(path, os.O_RDONLY)
-	if err != nil {
-		return Note{}, err
-	}
-	defer f.Close()
-	return nextNote(bufio.NewReader(f), info.Size())
-}

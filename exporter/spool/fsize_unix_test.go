@@ -47,7 +47,7 @@ func onAFullDisk() {
 	err = s.Put(background, here, rejected(req), "400")
 	fmt.Println(err)
 	j := s.NewJournal(here)
-	err = j.Checkpoint(background, []*Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)
+	err = j.Checkpoint(background, []*Span{{Wire: make([]byte, 1000), Of: new(Origin)}}, nil)
 	fmt.Println(err)
 	if j.Close(background, "the collector hangs") {
 		fmt.Println("kept")

@@ -22,7 +22,7 @@ func forgedRecords(t testing.TB) [][]byte {
 	frame := func(b []byte) []byte {
 		return append(bytes.Clone(note), bytes.Join(enclose(fieldFrame, [][]byte{b}), nil)...)
 	}
-	request := func(name string) []byte { return Part{Spans: [][]byte{wire(t, spanOf(name))}}.AppendTo(nil) }
+	request := func(name string) []byte { return Encode([]*Span{{Wire: wire(t, spanOf(name)), Of: new(Origin)}}) }
 	huge := protowire.AppendVarint(protowire.AppendTag(nil, fieldFrame, protowire.BytesType), 1<<62)
 	return [][]byte{
 		nil,
@@ -42,7 +42,7 @@ func forgedRecords(t testing.TB) [][]byte {
 	}
 }
 
-// FuzzJournal reads any bytes as a journal: no panic, no span twice, and every
+// FuzzJournal reads any bytes as a journal: no panic, no open span twice, and every
 // span in a request.
 func FuzzJournal(f *testing.F) {
 	s := newSpool(f, 1<<20)
@@ -64,28 +64,31 @@ func FuzzJournal(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := decodeLog(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
+		l := new(log)
+		if err := l.decode(b); err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Errorf("error %v", err)
 			}
 			return
 		}
-		spans := l.spans()
+		ended, open := l.lost()
 		seen := map[spanID]bool{}
-		for _, span := range spans {
-			if seen[span.id] {
-				t.Errorf("span %x is there twice", span.id)
-			}
-			seen[span.id] = true
+		for _, span := range ended {
+			seen[placeOf(span).id] = true
 		}
-		n := 0
-		for _, p := range partsOf(l.spans()) {
-			n += len(p.Spans)
-			body := p.AppendTo(nil)
-			again, err := readParts(body)
-			if len(body) > maxRequest+2*len(b) || err != nil || len(again) != 1 || len(again[0].Spans) != len(p.Spans) {
-				t.Errorf("a request of %d bytes, %v", len(body), err)
+		for _, span := range open {
+			id := placeOf(span).id
+			if seen[id] {
+				t.Errorf("span %x is there twice", id)
+			}
+			seen[id] = true
+		}
+		n, spans := 0, append(ended, open...)
+		for _, r := range Requests(spans) {
+			n += len(r)
+			body := Encode(r)
+			if again := spansFrom(body); len(body) > maxRequest+2*len(b) || len(again) != len(r) || !again[0].Of.equal(r[0].Of) {
+				t.Errorf("a request of %d bytes has %d spans", len(body), len(again))
 			}
 		}
 		if n != len(spans) {
@@ -97,7 +100,7 @@ func FuzzJournal(f *testing.F) {
 // FuzzRead reads any bytes as a request's file: it is one, or corrupt.
 func FuzzRead(f *testing.F) {
 	s := newSpool(f, 1<<20)
-	put(f, s, here, "a", "b")
+	put(f, s, here, "a")
 	b, err := os.ReadFile(s.Dir + "/" + filesOf(f, s.Dir)[0])
 	if err != nil {
 		f.Fatal(err)
@@ -124,32 +127,19 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(file.path(), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		note, body, err := readRequest(file.path(), n.bytes)
+		o := &Outbox{s: s, to: here, dirName: here.dir(), later: map[string]bool{}}
+		c, err := o.claim(file)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Errorf("error %v", err)
 			}
 			return
 		}
-		if more > 0 {
-			t.Errorf("%d bytes more were not missed", more)
+		if more > 0 || len(c.Spans) != 1 {
+			t.Errorf("%d bytes more were not missed, %d spans", more, len(c.Spans))
 		}
-		if head, err := readNote(file.path()); len(b) < maxNote && (err != nil || head != note) {
-			t.Errorf("note %+v, %v, was %+v", head, err, note)
-		}
-		if m, err := readMetrics(body); err == nil && (m.Points == 0 || !bytes.Equal(m.Body, body)) {
-			t.Errorf("%d data points, %d bytes of %d", m.Points, len(m.Body), len(body))
-		}
-		parts, err := readParts(body)
-		if err != nil {
-			return
-		}
-		var again []byte
-		for _, p := range parts {
-			again = p.AppendTo(again)
-		}
-		if same, err := readParts(again); err != nil || len(same) != len(parts) {
-			t.Errorf("%d parts are %d when written again, %v", len(parts), len(same), err)
+		if again := spansFrom(Encode(c.Spans)); len(again) != 1 || !bytes.Equal(again[0].Wire, c.Spans[0].Wire) {
+			t.Errorf("%d spans when written again", len(again))
 		}
 	})
 }

@@ -33,21 +33,7 @@ type Journal struct {
 	err     error   // why the log does not have all that is live, or nil
 	closing bool
 	closed  bool
-	kept    bool // Close has left all that was live in the log
 }
-
-// A Span is a span as it appears in a ScopeSpans.
-type Span struct {
-	Wire []byte
-	Of   *Part // its resource and scope, without spans
-
-	number int // of the spans in the log that have ended, the first is number 0
-	done   bool
-	kept   bool
-}
-
-// Kept reports whether the span is in a log that Close has left for another process.
-func (s *Span) Kept() bool { return s.kept }
 
 // slack is how many bytes a log may exceed twice its live contents by before it
 // is compacted.
@@ -197,22 +183,19 @@ func (j *Journal) Close(ctx context.Context, reason string) (kept bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return j.kept
+		return false
 	}
 	var end []byte
 	if j.closing = true; reason != "" && len(j.live) > 0 {
 		j.checkpoint(ctx, nil, nil)
-		j.kept = j.err == nil
-		for _, s := range j.live {
-			s.kept = j.kept
-		}
+		kept = j.err == nil
 		end, _ = encodeNote(Note{Reason: reason}) // a note without an endpoint is always valid
 	}
 	j.closed = true
 	failed := j.err != nil
 	// A log that could not be renamed in time is recovered all the same.
 	_, _ = await(ctx, func() (struct{}, error) { j.file.finish(end, len(j.live), failed); return struct{}{}, nil })
-	return j.kept
+	return kept
 }
 
 const (
@@ -364,15 +347,10 @@ func (l *logFile) handOver(end []byte, spans int) error {
 		return err
 	}
 	l.closeFile() // Windows renames no open file
-	return l.s.handOver(l.path(), l.to, spans, l.size+int64(len(end)))
+	return l.s.enqueue(l.path(), l.to, newName(Request{Spans: spans}, int(l.size)+len(end), l.s.Owner))
 }
 
-// handOver moves the log of a process that has ended to where requests wait.
-func (s Spool) handOver(path string, to Destination, spans int, size int64) error {
-	return s.enqueue(path, to, name{at: time.Now(), spans: spans, bytes: size, tail: s.Owner + random(), log: true})
-}
-
-// enqueue moves a file to where requests wait.
+// enqueue moves the log of a process that has ended to where requests wait.
 func (s Spool) enqueue(path string, to Destination, n name) error {
 	dir, err := s.makeDir(to.dir())
 	if err != nil {

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,7 +117,7 @@ func TestALogOfAnotherVersionIsSetAside(t *testing.T) {
 	_, err = s.makeDir()
 	must(t, err)
 	must(t, os.WriteFile(path, note, 0o600))
-	must(t, s.handOver(path, here, 3, int64(len(note))))
+	must(t, s.enqueue(path, here, newName(Request{Spans: 3}, len(note), "")))
 	o := openBox(t, s, here)
 	defer o.Close()
 	if c, corrupt, err := nextOf(o); c != nil || corrupt != 3 || err != nil {
@@ -203,13 +202,13 @@ func TestWhatHasEndedReplacesWhatWasOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, span := range decode(c.Parts[0]).Spans {
+			for _, span := range decode(c.Spans) {
 				if span.EndTimeUnixNano != tt.want[span.Name] {
 					t.Errorf("%s ends at %d, want %d", span.Name, span.EndTimeUnixNano, tt.want[span.Name])
 				}
 			}
-			if want, _ := readParts(requestOf(t, "a").Body); len(c.Parts) != 1 || !c.Parts[0].same(want[0]) {
-				t.Errorf("resources and scopes of %q", c.Parts)
+			if r := Requests(c.Spans); len(r) != 1 || !r[0][0].Of.equal(originOf(t)) {
+				t.Errorf("%d requests", len(r))
 			}
 		})
 	}
@@ -335,7 +334,7 @@ func TestATornJournal(t *testing.T) {
 		return b
 	}
 	frames := []int{len(read())}
-	want := [][]string{{"a", "b", "chat", "root"}, {"a", "b", "tool", "chat", "root"}, {"a", "b", "tool", "chat", "c", "root"}, {"a", "b", "tool", "chat", "c", "new"}}
+	wants := [][]string{{"a", "b", "chat", "root"}, {"a", "b", "tool", "chat", "root"}, {"a", "b", "tool", "chat", "c", "root"}, {"a", "b", "tool", "chat", "c", "new"}}
 	commit(t, j, spanOf("tool"))
 	frames = append(frames, len(read()))
 	commit(t, j, spansOf("chat", "c")...)
@@ -348,18 +347,14 @@ func TestATornJournal(t *testing.T) {
 		var expected []string
 		for i, end := range frames {
 			if cut >= end {
-				expected = want[i]
+				expected = wants[i]
 			}
 		}
-		j, err := decodeLog(bytes.NewReader(whole[:cut]), int64(cut))
-		if err != nil && expected != nil {
+		l := new(log)
+		if err := l.decode(whole[:cut]); err != nil && expected != nil {
 			t.Errorf("of %d bytes: %v", cut, err)
 		}
-		var names []string
-		for _, span := range j.spans() {
-			names = append(names, namesIn(Part{Spans: [][]byte{span.wire}})...)
-		}
-		if !slices.Equal(names, expected) {
+		if names := namesIn(l.spans()...); !slices.Equal(names, expected) {
 			t.Errorf("of %d bytes: %q, want %q", cut, names, expected)
 		}
 	}
@@ -375,8 +370,16 @@ func TestATornJournal(t *testing.T) {
 		if _, err := s.Recover(background); err != nil {
 			t.Error(err)
 		}
-		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("of %d bytes %v is left", cut, left)
+		var left []string
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if cut <= 50 { // in its note
+			want(t, left, corruptDir)
+		} else {
+			want(t, left)
 		}
 	}
 }

@@ -46,24 +46,14 @@ func (s Spool) List(ctx context.Context) ([]Entry, error) {
 }
 
 func (s Spool) list() (entries []Entry, err error) {
-	var journals []Entry
 	err = s.walk(func(f file, info fs.FileInfo) {
 		entry := Entry{State: f.state, Since: f.at, Bytes: info.Size(), Path: f.path()}
-		switch {
-		case f.isRequest() && f.state != Open:
-			if entry.readRequest(f) {
-				entries = append(entries, entry)
-			}
-		case strings.HasSuffix(f.base, waitingExt):
-			if entry.readJournal() {
-				journals = append(journals, entry)
-			}
+		if (f.isRequest() || strings.HasSuffix(f.base, waitingExt)) && entry.read(f) {
+			entries = append(entries, entry)
 		}
 	})
-	byAge := func(a, b Entry) int { return a.Since.Compare(b.Since) }
-	slices.SortStableFunc(entries, byAge)
-	slices.SortStableFunc(journals, byAge)
-	return append(entries, journals...), err
+	slices.SortStableFunc(entries, func(a, b Entry) int { return a.Since.Compare(b.Since) })
+	return entries, err
 }
 
 // Waiting returns how many spans can be sent now.
@@ -78,43 +68,26 @@ func (s Spool) Waiting(ctx context.Context) (spans int, err error) {
 	return spans, err
 }
 
-// refuse records why the entry's file was not read.
-func (e *Entry) refuse(err error) {
-	u, _ := errors.AsType[*Untrusted](err)
-	e.State, e.Reason, e.Spans, e.Points = Corrupt, u.Why, 0, 0
-}
-
-// readRequest completes the entry of a request. It reports false if the file has just been
-// sent.
-func (e *Entry) readRequest(f file) bool {
-	note, err := readNote(e.Path)
-	if f.name.log && err == nil { // its process has ended, and said why at the end
-		l, _ := readLog(e.Path)
-		note.Reason = l.note.Reason
-	}
-	e.Destination, e.Reason, e.Spans, e.Points = note.Destination, note.Reason, f.name.spans, f.name.points
-	if isUntrusted(err) {
-		e.refuse(err)
-	}
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// readJournal completes the entry of a journal. It reports false if the process has just
-// ended, or the file is no journal.
-func (e *Entry) readJournal() bool {
+// read completes an entry. It reports false if the file has just been sent, or is none of a
+// spool.
+func (e *Entry) read(f file) bool {
 	l, err := readLog(e.Path)
-	e.Destination, e.Reason, e.Host, e.PID = l.note.Destination, l.note.Reason, l.note.Host, l.note.PID
+	e.Destination, e.Reason = l.note.Destination, l.note.Reason
+	e.Spans, e.Points = f.name.spans, f.name.points
+	untrusted, _ := errors.AsType[*Untrusted](err)
 	switch {
-	case isUntrusted(err):
-		e.refuse(err)
-	case e.State == Corrupt:
-	case e.State != Open || err != nil:
+	case untrusted != nil:
+		e.State, e.Reason, e.Spans, e.Points = Corrupt, untrusted.Why, 0, 0
+	case errors.Is(err, fs.ErrNotExist):
 		return false
-	default:
-		e.Spans, e.Points = len(l.spans()), l.points
+	case e.State == Open && err == nil:
+		e.Host, e.PID = l.note.Host, l.note.PID
+		e.Spans, e.Points = len(l.spans()), l.metrics.Points
 		if isDead(strings.TrimSuffix(e.Path, waitingExt), l.note) {
 			e.State = Killed
 		}
+	case e.State != Corrupt && !f.isRequest():
+		return false
 	}
 	return true
 }
@@ -159,9 +132,9 @@ func (s Spool) findDestination(dir string, since map[Destination]time.Time) erro
 			return errors.Join(err, o.unreadable)
 		}
 		for _, f := range o.files {
-			note, err := readNote(f.path())
-			if err == nil && note.dir() == dir {
-				since[note.Destination] = f.at
+			l, err := readLog(f.path())
+			if err == nil && l.note.dir() == dir {
+				since[l.note.Destination] = f.at
 				return nil
 			}
 			o.pass(f, cmp.Or(err, errCorrupt))

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"os"
@@ -13,10 +12,10 @@ import (
 	"github.com/spantee/spantee/exporter/internal/field"
 )
 
-// A journal is a log in protobuf's wire format, so that every record has its
-// length. It begins with a note; then come frames. A frame counts whole or not at all: a
-// truncated frame is ignored. The log of a process that has ended by itself ends with
-// another note, which says why its spans were not delivered.
+// All files are in protobuf's wire format. A file begins with a note. Then comes a
+// request, or, in the log of a process, one frame after another. A frame counts whole or
+// not at all: a truncated frame is ignored. The log of a process that has ended by itself
+// ends with another note, which says why its spans were not delivered.
 //
 //	frame = field 1004 {
 //	    ended  = field 1: a ResourceSpans of spans that have ended, as in a request
@@ -24,13 +23,12 @@ import (
 //	    done   = field 1002 { varints }: the ended spans with these numbers were delivered
 //	}
 //
-// The note has the format's number. A log of another format is set aside.
-//
-// The log of metrics has a request instead of frames.
+// The note of a log has the format's number. A log of another format is set aside.
 //
 // The open spans of a frame replace those of all earlier frames, because their ids
 // may have changed since. The ended spans of a log are numbered from 0, as they come.
 const (
+	fieldNote  = 1000
 	fieldOpen  = 1001
 	fieldDone  = 1002
 	fieldFrame = 1004
@@ -40,10 +38,10 @@ const (
 const logFormat = 4
 
 const (
-	// maxFrame is the longest frame that is written, or read.
+	// maxFrame is the longest frame that is written.
 	maxFrame = 12 << 20
 
-	// maxLog is the longest log. Whoever reads one has all its spans in memory.
+	// maxLog is the longest file. Whoever reads one has all of it in memory.
 	maxLog = 24 << 20
 
 	// maxSpans is how many spans a file may have: reading one with many tiny spans
@@ -64,151 +62,88 @@ func sizeRecords(records [][]byte) (size int) {
 	return size
 }
 
-// recordsOf returns a ResourceSpans for each sequence of spans of one resource and scope. It
-// does not copy spans, because there may be megabytes of them.
-func recordsOf(spans []*Span) (records [][]byte) {
-	for len(spans) > 0 {
-		of, n, size := spans[0].Of, 0, 0
-		for n < len(spans) && spans[n].Of == of {
-			size += len(spans[n].Wire)
-			n++
-		}
-		records = append(records, of.AppendHead(nil, size))
-		for _, s := range spans[:n] {
-			records = append(records, s.Wire)
-		}
-		spans = spans[n:]
-	}
-	return records
-}
-
-// A log is the contents of a journal.
+// A log is what a file has: a request of spans or of metrics, or a process's log.
 type log struct {
-	note   Note
-	closed bool // its process ended by itself
-	size   int64
-	age    time.Duration // since it was written or touched
-	points int           // data points, if the log is of metrics
+	note    Note
+	closed  bool // its process ended by itself
+	size    int64
+	age     time.Duration // since it was written
+	metrics MetricsRequest
 
-	ended   []logged // by number
-	open    []logged
-	last    map[spanID]int // the number of the last span with an id
-	origins map[origin]*Part
+	ended []*Span // by number
+	open  []*Span
 }
 
-// An origin is what the spans of a Part share.
-type origin struct{ resource, scope string }
-
-// A logged is a span in a log.
-type logged struct {
-	of   *Part  // its resource and scope
-	wire []byte // as it stands in a ScopeSpans
-	done bool   // it was delivered
-
-	id, parent spanID
-	end        uint64
-	malformed  bool // the other fields are not valid
-}
-
-// A spanID is a trace's id and a span's id.
-type spanID [16 + 8]byte
-
-// span returns the encoded span.
-func (s logged) span() []byte {
-	_, _, tag := protowire.ConsumeTag(s.wire)
-	span, _ := protowire.ConsumeBytes(s.wire[tag:])
-	return span
-}
-
-// newLogged reads whose a span is, and when it ends.
-func newLogged(of *Part, wire []byte) logged {
-	s := logged{of: of, wire: wire}
-	var err error
-	for number, v := range field.All(s.span(), &err) {
-		switch number {
-		case field.SpanTraceID:
-			copy(s.id[:16], v.Bytes)
-			copy(s.parent[:16], v.Bytes)
-		case field.SpanID:
-			copy(s.id[16:], v.Bytes)
-		case field.SpanParentID:
-			copy(s.parent[16:], v.Bytes)
-		case field.SpanEnd:
-			s.end = v.Number
-		}
-	}
-	s.malformed = err != nil
-	return s
-}
-
-// readLog reads a log up to the first record that makes no sense. It fails if not even
-// the note is valid, or if the file is not this user's.
+// readLog reads a file. It returns errCorrupt if the file is not as it was written, except
+// that a log may end anywhere, and an *Untrusted error if the file is not this user's.
 func readLog(path string) (l *log, err error) {
+	l = new(log)
 	f, info, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
-		return &log{}, err
+		return l, err
 	}
 	defer f.Close()
-	if info.Size() > maxLog {
-		return &log{size: info.Size()}, errCorrupt
+	l.size, l.age = info.Size(), time.Since(info.ModTime())
+	if l.size > maxLog {
+		return l, errCorrupt
 	}
-	l, err = decodeLog(f, info.Size())
-	l.age = time.Since(info.ModTime())
-	return l, err
+	b := make([]byte, l.size)
+	n, err := io.ReadFull(f, b)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return l, err
+	}
+	return l, l.decode(b[:n])
 }
 
-// decodeLog reads a log of size bytes, one frame in memory at a time.
-func decodeLog(r io.Reader, size int64) (l *log, err error) {
-	l = &log{size: size, last: map[spanID]int{}, origins: map[origin]*Part{}}
-	records := bufio.NewReader(r)
-	l.note, err = nextNote(records, size)
-	if err == nil && l.note.Format != logFormat {
-		err = errCorrupt
+func (l *log) decode(b []byte) (err error) {
+	var rest []byte
+	l.note, rest, err = cutNote(b)
+	switch {
+	case err != nil:
+		return err
+	case l.note.Sum != "" && l.note.Sum != checksum(rest), l.note.Format != 0 && l.note.Format != logFormat:
+		return errCorrupt
+	case l.note.Signal == Metrics:
+		l.metrics, err = readMetrics(rest)
+		return err
 	}
-	for err == nil {
-		num, value, err := nextRecord(records, size, maxFrame)
-		if err != nil { // the end, or a frame that was cut short
-			return l, nil
-		}
-		switch num {
+	for number, v := range field.All(rest, nil) {
+		switch number {
+		case field.ResourceSpans:
+			l.ended = append(l.ended, spansIn(v.Bytes)...)
 		case fieldFrame:
-			if err = l.add(value); err != nil {
-				return l, err
+			if l.note.Format != logFormat {
+				return errCorrupt
 			}
-		case field.ResourceMetrics:
-			m, _ := readMetrics(appendRecord(nil, num, value)) // as every reader of the request does
-			l.points += m.Points
+			l.add(v.Bytes)
 		case fieldNote:
-			if last, err := decodeNote(value); err == nil {
+			if last, err := decodeNote(v.Bytes); err == nil {
 				l.note.Reason, l.closed = last.Reason, true
 			}
 		}
-	}
-	return l, err
-}
-
-// add applies a frame. It skips what cannot be decoded, which a killed process does
-// not write. It fails if the log has more than any process writes.
-func (l *log) add(frame []byte) error {
-	ended, err := l.read(frame)
-	for _, s := range ended {
-		if !s.malformed {
-			l.last[s.id] = len(l.ended)
-		}
-		l.ended = append(l.ended, s)
-	}
-	for number, v := range field.All(frame, nil) {
-		switch number {
-		case fieldOpen:
-			l.open, err = l.read(v.Bytes)
-		case fieldDone:
-			l.markDone(v.Bytes)
-		}
-		if err != nil || len(l.ended) > maxSpans {
+		if len(l.ended)+len(l.open) > maxSpans {
 			return errCorrupt
 		}
 	}
 	return nil
+}
+
+// add applies a frame. It skips what cannot be decoded, which a killed process does
+// not write.
+func (l *log) add(frame []byte) {
+	for number, v := range field.All(frame, nil) {
+		switch number {
+		case field.ResourceSpans:
+			l.ended = append(l.ended, spansIn(v.Bytes)...)
+		case fieldOpen:
+			l.open = nil
+			for resourceSpans := range field.Of(v.Bytes, field.ResourceSpans) {
+				l.open = append(l.open, spansIn(resourceSpans.Bytes)...)
+			}
+		case fieldDone:
+			l.markDone(v.Bytes)
+		}
+	}
 }
 
 func (l *log) markDone(numbers []byte) {
@@ -224,138 +159,71 @@ func (l *log) markDone(numbers []byte) {
 	}
 }
 
-// read returns the spans in a frame, or in its record of open spans.
-func (l *log) read(b []byte) (spans []logged, err error) {
-	for resourceSpans := range field.Of(b, field.ResourceSpans) {
-		parts, err := readParts(resourceSpans.Whole)
-		if errors.Is(err, errTooMany) {
-			return nil, err
-		}
-		for _, p := range parts {
-			of := l.origin(p)
-			for _, wire := range p.Spans {
-				spans = append(spans, newLogged(of, wire))
-			}
-		}
-		if len(spans) > maxSpans {
-			return nil, errTooMany
-		}
-	}
-	return spans, nil
+// A place says which span a span is, within which one, and when it ends.
+type place struct {
+	id, parent spanID
+	end        uint64
 }
 
-// origin returns the one Part that stands for all with its resource and scope.
-func (l *log) origin(p Part) *Part {
-	key := origin{string(p.Resource), string(p.Scope)}
-	if l.origins[key] == nil {
-		l.origins[key] = &Part{Resource: p.Resource, Scope: p.Scope}
-	}
-	return l.origins[key]
-}
+// A spanID is a trace's id and a span's id.
+type spanID [16 + 8]byte
 
-var errTooMany = errors.New("more spans than any process writes")
-
-// lost returns the spans that were lost with the process: first those that had
-// ended and were not delivered, then those that were open. Of two that have ended with one
-// id, the later one counts.
-func (l *log) lost() (spans []logged, ended int) {
-	for i, s := range l.ended {
-		if !s.malformed && !s.done && l.last[s.id] == i {
-			spans = append(spans, s)
+func placeOf(s *Span) (p place) {
+	for number, v := range field.All(s.Encoded(), nil) {
+		switch number {
+		case field.SpanTraceID:
+			copy(p.id[:16], v.Bytes)
+			copy(p.parent[:16], v.Bytes)
+		case field.SpanID:
+			copy(p.id[16:], v.Bytes)
+		case field.SpanParentID:
+			copy(p.parent[16:], v.Bytes)
+		case field.SpanEnd:
+			p.end = v.Number
 		}
 	}
-	ended = len(spans)
-	if len(l.open) == 0 {
-		return spans, ended
+	return p
+}
+
+// lost returns the spans that are lost with the file: those that had ended and were not
+// delivered, and those that were open.
+func (l *log) lost() (ended, open []*Span) {
+	over := map[spanID]bool{}
+	for _, s := range l.ended {
+		if over[placeOf(s).id] = true; !s.done {
+			ended = append(ended, s)
+		}
 	}
-	// An open span ends no earlier than the spans within it that have ended.
-	ends := map[spanID]uint64{}
+	ends := map[spanID]uint64{} // of open
 	for _, s := range l.open {
-		_, since := l.last[s.id] // ended since
-		if _, twice := ends[s.id]; !s.malformed && !since && !twice {
-			ends[s.id] = s.end
-			spans = append(spans, s)
+		p := placeOf(s)
+		if _, twice := ends[p.id]; !twice && !over[p.id] {
+			ends[p.id] = p.end
+			open = append(open, s)
 		}
 	}
-	for _, s := range spans {
-		if latest, open := ends[s.parent]; open {
-			ends[s.parent] = max(latest, s.end, ends[s.id])
+	// An open span ends no earlier than the spans within it.
+	for _, s := range slices.Concat(l.ended, open) {
+		p := placeOf(s)
+		if latest, isOpen := ends[p.parent]; isOpen {
+			ends[p.parent] = max(latest, p.end, ends[p.id])
 		}
 	}
-	for i, s := range spans {
-		if end, open := ends[s.id]; open {
-			spans[i].wire = s.endingAt(end)
-		}
+	for i, s := range open {
+		open[i] = s.endingAt(ends[placeOf(s).id])
 	}
-	return spans, ended
+	return ended, open
 }
 
 // endingAt returns the span with another end: of a field that occurs twice, the last one
 // counts.
-func (s logged) endingAt(end uint64) []byte {
-	span := protowire.AppendTag(slices.Clip(s.span()), field.SpanEnd, protowire.Fixed64Type)
-	return AppendSpan(nil, protowire.AppendFixed64(span, end))
+func (s *Span) endingAt(end uint64) *Span {
+	span := protowire.AppendTag(slices.Clip(s.Encoded()), field.SpanEnd, protowire.Fixed64Type)
+	return &Span{Wire: AppendSpan(nil, protowire.AppendFixed64(span, end)), Of: s.Of}
 }
 
-// spans returns all spans that were lost.
-func (l *log) spans() []logged {
-	spans, _ := l.lost()
-	return spans
-}
-
-// partsOf splits the spans of a log into requests that receivers accept.
-func partsOf(spans []logged) (parts []Part) {
-	var sizes []int
-	last := map[*Part]int{} // of the parts of a resource and scope
-	for _, s := range spans {
-		i, known := last[s.of]
-		if !known || sizes[i]+len(s.wire) > maxRequest {
-			i = len(parts)
-			last[s.of] = i
-			parts, sizes = append(parts, *s.of), append(sizes, s.of.Overhead())
-		}
-		parts[i].Spans = append(parts[i].Spans, s.wire)
-		sizes[i] += len(s.wire)
-	}
-	return parts
-}
-
-func appendRecord(b []byte, num protowire.Number, value []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
-}
-
-// nextRecord reads one record of at most limit bytes. A length beyond the end of
-// the file is not believed.
-func nextRecord(r *bufio.Reader, size, limit int64) (num protowire.Number, value []byte, err error) {
-	tag, err := readVarint(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	num, typ := protowire.DecodeTag(tag)
-	length, err := readVarint(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	switch {
-	case num < 1 || typ != protowire.BytesType || length > uint64(limit):
-		return 0, nil, errCorrupt
-	case length > uint64(size):
-		return 0, nil, io.ErrUnexpectedEOF
-	}
-	value = make([]byte, length)
-	_, err = io.ReadFull(r, value)
-	return num, value, err
-}
-
-func readVarint(r *bufio.Reader) (uint64, error) {
-	head, err := r.Peek(10)
-	v, n := protowire.ConsumeVarint(head)
-	if n < 0 {
-		if err == nil {
-			err = errCorrupt
-		}
-		return 0, err
-	}
-	_, _ = r.Discard(n) // it was peeked at
-	return v, nil
+// spans returns all spans that are lost with the file.
+func (l *log) spans() []*Span {
+	ended, open := l.lost()
+	return append(ended, open...)
 }

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -79,11 +78,17 @@ func encoded(t testing.TB, spans []*tracepb.Span) Request {
 }
 
 // originOf is the resource and scope of requestOf's spans.
-func originOf(t testing.TB) *Part {
+func originOf(t testing.TB) *Origin {
 	t.Helper()
-	parts, err := readParts(encoded(t, nil).Body)
-	must(t, err)
-	return &parts[0]
+	return spansFrom(requestOf(t, "a").Body)[0].Of
+}
+
+// spansFrom are the spans of a request.
+func spansFrom(body []byte) (spans []*Span) {
+	for resourceSpans := range field.Of(body, field.ResourceSpans) {
+		spans = append(spans, spansIn(resourceSpans.Bytes)...)
+	}
+	return spans
 }
 
 // wire is what a span adds to a ScopeSpans.
@@ -119,22 +124,25 @@ func nextOf(o *Outbox) (c *Claim, corrupt int, err error) {
 	return c, l.Own + l.Others + l.OwnPoints + l.OtherPoints, err
 }
 
-func namesIn(parts ...Part) (names []string) {
-	for _, p := range parts {
-		for _, span := range decode(p).Spans {
-			names = append(names, span.Name)
-		}
+func namesIn(spans ...*Span) (names []string) {
+	for _, span := range decode(spans) {
+		names = append(names, span.Name)
 	}
 	return names
 }
 
 // decode reads spans as a receiver does.
-func decode(p Part) *tracepb.ScopeSpans {
-	scope := new(tracepb.ScopeSpans)
-	if err := proto.Unmarshal(bytes.Join(p.Spans, nil), scope); err != nil {
+func decode(spans []*Span) (all []*tracepb.Span) {
+	data := new(tracepb.TracesData)
+	if err := proto.Unmarshal(Encode(spans), data); err != nil {
 		panic(err)
 	}
-	return scope
+	for _, rs := range data.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			all = append(all, ss.Spans...)
+		}
+	}
+	return all
 }
 
 // drained takes all that waits for a destination, as names.
@@ -153,7 +161,7 @@ func drained(t testing.TB, s Spool, to Destination) (names []string) {
 		if c == nil {
 			return names
 		}
-		names = append(names, namesIn(c.Parts...)...)
+		names = append(names, namesIn(c.Spans...)...)
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func TestMetricsAreApart(t *testing.T) {
 	defer o.Close()
 	for i, r := range []Request{one, two} {
 		c := claimMetrics(t, o)
-		if !bytes.Equal(c.Body, r.Body) || c.Points != r.Points || c.Delta != (i == 1) || len(c.Parts) > 0 {
+		if !bytes.Equal(c.Body, r.Body) || c.Points != r.Points || c.Delta != (i == 1) || len(c.Spans) > 0 {
 			t.Errorf("claimed %+v", c)
 		}
 		must(t, c.Done())
@@ -144,7 +144,7 @@ func TestMetricsInTheWrongPlace(t *testing.T) {
 		must(t, os.Rename(filepath.Join(s.Dir, from.dir(), name), filepath.Join(s.Dir, into.dir(), name)))
 		o := openBox(t, s, into)
 		c, corrupt, err := nextOf(o)
-		if err != nil || c == nil || len(c.Parts)+c.Points > 3 {
+		if err != nil || c == nil || len(c.Spans)+c.Points > 3 {
 			t.Errorf("%+v, %v", c, err)
 		}
 		must(t, c.Done())

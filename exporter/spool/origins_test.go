@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // TestOrigins has spans of two resources, ended and open, before and after the log
@@ -16,7 +13,7 @@ func TestOrigins(t *testing.T) {
 		s := newSpool(t, 1<<20)
 		j := newJournal(t, s)
 		checkpoint(t, j, spanOf("root"))
-		one, other := originOf(t), &Part{Scope: appendRecord(nil, 1, []byte("other"))}
+		one, other := originOf(t), &Origin{Scope: appendRecord(nil, 1, []byte("other"))}
 		ended := encodedSpans(t, spansOf("first", "second", "third")...)
 		ended[1].Of = other
 		open := encodedSpans(t, spansOf("root", "root 2")...)
@@ -30,14 +27,8 @@ func TestOrigins(t *testing.T) {
 		got, err := readLog(j.file.path())
 		must(t, err)
 		var parts []string
-		for _, p := range partsOf(got.spans()) {
-			var names []string
-			for _, w := range p.Spans {
-				scope := new(tracepb.ScopeSpans)
-				must(t, proto.Unmarshal(w, scope))
-				names = append(names, scope.Spans[0].Name)
-			}
-			parts = append(parts, fmt.Sprintf("%q %q", p.Scope, names))
+		for _, r := range Requests(got.spans()) {
+			parts = append(parts, fmt.Sprintf("%q %q", r[0].Of.Scope, namesIn(r...)))
 		}
 		want := []string{
 			fmt.Sprintf("%q %q", one.Scope, []string{"first", "third", "root"}),

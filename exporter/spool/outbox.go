@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // ErrBusy means that another process is sending the backlog.
@@ -72,13 +71,13 @@ func (o *Outbox) Close() { unlock(o.lock) }
 
 // A Claim is one or more files taken from an Outbox. Done or Release ends it.
 type Claim struct {
-	Parts          []Part // each a request that receivers accept
-	MetricsRequest        // of a destination of metrics, whose requests are never joined
-	Own            bool   // this process put it there
+	Spans          []*Span
+	MetricsRequest      // of a destination of metrics, whose requests are never joined
+	Own            bool // this process put it there
 
 	outbox *Outbox
 	files  []file
-	bytes  int64 // of the files, whatever their names say
+	bytes  int64 // of the files
 }
 
 // Next claims the oldest file that was not put back; c is nil if none is left.
@@ -112,22 +111,10 @@ func (o *Outbox) next() (c *Claim, err error) {
 		case err == nil && c == nil:
 			c = more
 		case err == nil:
-			c.join(more)
+			c.files, c.bytes, c.Spans = append(c.files, more.files...), c.bytes+more.bytes, append(c.Spans, more.Spans...)
 		default:
 			o.pass(f, err)
 		}
-	}
-}
-
-func (c *Claim) join(more *Claim) {
-	c.files, c.bytes = append(c.files, more.files...), c.bytes+more.bytes
-	for _, p := range more.Parts {
-		i := slices.IndexFunc(c.Parts, p.same)
-		if i < 0 {
-			c.Parts = append(c.Parts, p)
-			continue
-		}
-		c.Parts[i].Spans = append(c.Parts[i].Spans, p.Spans...)
 	}
 }
 
@@ -150,33 +137,19 @@ func (o *Outbox) pass(f file, why error) {
 
 // claim takes one file, and returns an error if it is not a request.
 func (o *Outbox) claim(f file) (*Claim, error) {
-	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o}
-	var note Note
-	var body []byte
-	var err error
-	if f.name.log {
-		var l *log
-		l, err = readLog(f.path())
-		note, c.Parts, c.bytes = l.note, partsOf(l.spans()), l.size
-	} else {
-		c.bytes = f.name.bytes
-		note, body, err = readRequest(f.path(), c.bytes)
-	}
-	switch {
-	case err != nil:
-	case note.Destination != o.to:
-		err = errCorrupt // this package did not write the file
-	case o.to.Signal == Metrics:
-		if c.MetricsRequest, err = readMetrics(body); err == nil && c.Delta && f.name.sending {
-			err = errCorrupt
-		}
-	case !f.name.log:
-		c.Parts, err = readParts(body)
-	}
+	l, err := readLog(f.path())
 	if err != nil {
 		return nil, err
 	}
-	c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return len(p.Spans) == 0 })
+	c := &Claim{Spans: l.spans(), MetricsRequest: l.metrics, Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: l.size}
+	switch {
+	case l.note.Destination != o.to: // this package did not write the file
+		return nil, errCorrupt
+	case c.bytes != f.name.bytes, len(c.Spans) != f.name.spans, c.Points != f.name.points:
+		return nil, errCorrupt
+	case c.Delta && f.name.sending:
+		return nil, errCorrupt
+	}
 	if !f.name.sending {
 		from := f.path()
 		f.setSending(true)
@@ -188,12 +161,14 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	return c, nil
 }
 
-// Room returns the spool, in which the bytes that Done will free count as free. What is put
-// there belongs to the owner of the claim.
-func (c *Claim) Room() Spool {
-	s := c.outbox.s.withFreed(c.bytes)
-	s.foreign = !c.Own
-	return s
+// Put keeps what is left of a claim, for the same owner. The bytes that Done will free count
+// as free.
+func (c *Claim) Put(ctx context.Context, req Request, reason string) error {
+	s, owner := c.outbox.s.withFreed(c.bytes), ""
+	if c.Own {
+		owner = s.Owner
+	}
+	return do(ctx, func() error { return s.put(c.outbox.to, req, reason, owner) })
 }
 
 // Done removes a request that has arrived.

@@ -19,7 +19,7 @@ func next(t testing.TB, o *Outbox, names ...string) *Claim {
 	if c == nil || corrupt != 0 || err != nil {
 		t.Fatalf("Next: %v, %d corrupt, %v, want %q", c, corrupt, err, names)
 	}
-	want(t, namesIn(c.Parts...), names...)
+	want(t, namesIn(c.Spans...), names...)
 	return c
 }
 
@@ -44,8 +44,8 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := Part{Spans: [][]byte{wire(t, spanOf("other"))}} // without a resource
-	if err := s.Put(background, here, Request{Body: other.AppendTo(nil), Spans: 1}, ""); err != nil {
+	other := []*Span{{Wire: wire(t, spanOf("other")), Of: new(Origin)}} // without a resource
+	if err := s.Put(background, here, RequestOf(other), ""); err != nil {
 		t.Fatal(err)
 	}
 	o := openBox(t, s, here)
@@ -61,9 +61,9 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			break
 		}
 		claims++
-		for _, p := range c.Parts {
-			if n := len(p.AppendTo(nil)); n > maxRequest || p.same(other) != slices.Contains(namesIn(p), "other") {
-				t.Errorf("a request has %d bytes and the resource %q", n, p.Resource)
+		for _, r := range Requests(c.Spans) {
+			if n := len(Encode(r)); n > maxRequest || (r[0].Of.Resource == nil) != slices.Contains(namesIn(r...), "other") {
+				t.Errorf("a request has %d bytes and the resource %q", n, r[0].Of.Resource)
 			}
 		}
 		if claims == 2 { // it comes again with the next Outbox
@@ -72,7 +72,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			}
 			continue
 		}
-		names = append(names, namesIn(c.Parts...)...)
+		names = append(names, namesIn(c.Spans...)...)
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 			if corrupt != 2 || err != nil {
 				t.Fatalf("Next: %d corrupt, %v", corrupt, err)
 			}
-			want(t, namesIn(c.Parts...), "c")
+			want(t, namesIn(c.Spans...), "c")
 			if err := c.Done(); err != nil {
 				t.Fatal(err)
 			}

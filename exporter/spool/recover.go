@@ -86,8 +86,6 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 		if lock == nil {
 			return 0, nil
 		}
-	case lock != nil && errors.Is(err, errTorn):
-		err = remove(path) // nothing in it can be read, and there is nobody to tell
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):
@@ -108,23 +106,20 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 // revive moves a log to where requests wait, or removes it if nothing in it was lost. It
 // returns how many spans of a killed process the log has.
 func (s Spool) revive(path string, l *log) (spans int, err error) {
-	if l.points > 0 {
-		return 0, s.enqueue(path, l.note.Destination, newName(Request{Points: l.points}, int(l.size), ""))
+	if points := l.metrics.Points; points > 0 {
+		return 0, s.enqueue(path, l.note.Destination, newName(Request{Points: points}, int(l.size), ""))
 	}
-	lost, ended := l.lost()
-	if len(lost) == 0 {
+	ended, open := l.lost()
+	if spans = len(ended) + len(open); spans == 0 {
 		return 0, remove(path)
 	}
-	s.Owner = ""
-	if err := s.handOver(path, l.note.Destination, len(lost), l.size); err != nil || l.closed {
+	if err := s.enqueue(path, l.note.Destination, newName(Request{Spans: spans}, int(l.size), "")); err != nil || l.closed {
 		return 0, err
 	}
 	if s.Recovered != nil {
-		for _, p := range partsOf(lost[ended:]) {
-			s.Recovered(p)
-		}
+		s.Recovered(open)
 	}
-	return len(lost), nil
+	return spans, nil
 }
 
 // ignore returns nil for an error that is expected.

@@ -154,13 +154,13 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 		if c == nil {
 			break
 		}
-		for _, p := range c.Parts {
+		for _, r := range Requests(c.Spans) {
 			requests++
-			got += len(namesIn(p))
-			if n := len(p.AppendTo(nil)); n > maxRequest {
+			got += len(namesIn(r...))
+			if n := len(Encode(r)); n > maxRequest {
 				t.Errorf("a request has %d bytes", n)
 			}
-			if len(p.Resource) == 0 || len(p.Scope) == 0 {
+			if of := r[0].Of; len(of.Resource) == 0 || len(of.Scope) == 0 {
 				t.Error("a request has no resource, or no scope")
 			}
 		}
@@ -175,16 +175,16 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 
 func TestALogFillsRequests(t *testing.T) {
 	for _, sizes := range [][]int{nil, {1}, {maxRequest}, {maxRequest - 100, 1, 1, 1}, {1, maxRequest, 1}, {maxRequest / 2, maxRequest / 2, maxRequest / 2}} {
-		var ended []logged
-		of := new(Part)
+		var ended []*Span
+		of := new(Origin)
 		for _, size := range sizes {
-			ended = append(ended, logged{of: of, wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
+			ended = append(ended, &Span{Of: of, Wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
 		}
 		spans := 0
-		for _, p := range partsOf(ended) {
-			n := len(p.Spans)
-			if spans += n; n > 1 && len(p.AppendTo(nil)) > maxRequest {
-				t.Errorf("%v: a request has %d bytes", sizes, len(p.AppendTo(nil)))
+		for _, r := range Requests(ended) {
+			n := len(r)
+			if spans += n; n > 1 && len(Encode(r)) > maxRequest {
+				t.Errorf("%v: a request has %d bytes", sizes, len(Encode(r)))
 			}
 		}
 		if spans != len(sizes) {

@@ -106,7 +106,7 @@ func (s Spool) evictJournal(path string) bool {
 	}
 	discard(base + lockExt)
 	if err == nil {
-		s.Losses.add(Losses{Others: len(l.spans()), OtherPoints: l.points})
+		s.Losses.add(Losses{Others: len(l.spans()), OtherPoints: l.metrics.Points})
 	}
 	return true
 }

@@ -3,9 +3,9 @@
 //
 //	spool/
 //	  5b0e2c.../              an endpoint that takes spans
-//	    1790...-11-2345-....otlp       a waiting request; its name has the time, and how
-//	                          many spans and bytes it holds
-//	    1790...-11-2345-....log        the log of a process that has ended (log.go)
+//	    1790...-11-2345-....otlp       a request that waits, or the log of a process that
+//	                          has ended; its name has the time, and how many spans and
+//	                          bytes it holds
 //	    1790...-11-2345-....sending    the one that is being sent
 //	    lock                  held by the process that sends
 //	    rejected/             requests the receiver refused for good
@@ -17,8 +17,8 @@
 //	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
-// ExportMetricsServiceRequest, with a note of why it is there. A note that names no
-// signal is about spans: earlier versions, which did not spool metrics, named none.
+// ExportMetricsServiceRequest, with a note of why it is there (log.go). A note that names
+// no signal is about spans: earlier versions, which did not spool metrics, named none.
 //
 // # Trust
 //
@@ -66,8 +66,6 @@ type Spool struct {
 	// Owner marks the requests of this process, which Losses counts separately.
 	Owner string
 
-	foreign bool // what is put is another process's
-
 	// Losses, if set, counts what the calls of this process remove undelivered.
 	Losses *LossCounter
 
@@ -77,15 +75,7 @@ type Spool struct {
 
 	// Recovered, if set, is told of the spans that were open in each process that was
 	// killed, once they are requests.
-	Recovered func(open Part)
-}
-
-// owner returns whose the requests are that this call makes.
-func (s Spool) owner() string {
-	if s.foreign {
-		return ""
-	}
-	return s.Owner
+	Recovered func(open []*Span)
 }
 
 // NewOwner returns an Owner for this process that no other process has.
@@ -205,14 +195,17 @@ type Request struct {
 	Rejected bool // by the receiver for good: it is kept, and not sent again
 }
 
+// RequestOf returns a request of spans.
+func RequestOf(spans []*Span) Request { return Request{Body: Encode(spans), Spans: len(spans)} }
+
 // Put keeps a request. If the spool is full, the oldest requests are evicted, whatever
 // their destination. Put fails if the room is held by journals of running processes or
 // requests in flight, which cannot be evicted.
 func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) error {
-	return do(ctx, func() error { return s.put(to, req, reason) })
+	return do(ctx, func() error { return s.put(to, req, reason, s.Owner) })
 }
 
-func (s Spool) put(to Destination, req Request, reason string) error {
+func (s Spool) put(to Destination, req Request, reason, owner string) error {
 	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
 	if err != nil {
 		return err
@@ -229,7 +222,7 @@ func (s Spool) put(to Destination, req Request, reason string) error {
 	if err := s.makeRoom(int64(size)); err != nil {
 		return err
 	}
-	return write(filepath.Join(dir, newName(req, size, s.owner()).String()), note, req.Body)
+	return write(filepath.Join(dir, newName(req, size, owner).String()), note, req.Body)
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes

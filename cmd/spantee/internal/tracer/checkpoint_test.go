@@ -102,11 +102,9 @@ func tracesAfterKill(t *testing.T, journal string) map[string]int {
 		t.Fatal("nothing was recovered", err)
 	}
 	traces := map[string]int{}
-	for _, p := range claim.Parts {
-		for _, wire := range p.Spans {
-			for _, span := range decodeSpans(t, wire) {
-				traces[fmt.Sprintf("%x", span.TraceId)]++
-			}
+	for _, recovered := range claim.Spans {
+		for _, span := range decodeSpans(t, recovered.Wire) {
+			traces[fmt.Sprintf("%x", span.TraceId)]++
 		}
 	}
 	return traces

@@ -1,0 +1,129 @@
+package spool
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/exporter/internal/field"
+)
+
+// A Span is a span as it appears in a ScopeSpans.
+type Span struct {
+	Wire []byte // with its tag
+	Of   *Origin
+
+	number int  // of the spans in a log that have ended, the first is number 0
+	done   bool // it was delivered
+}
+
+// An Origin is the resource and the scope that spans share, in wire format. Without a
+// resource or a scope, these are nil.
+type Origin struct{ Resource, Scope []byte }
+
+// Encoded returns the span alone.
+func (s *Span) Encoded() []byte {
+	_, _, tag := protowire.ConsumeTag(s.Wire)
+	span, _ := protowire.ConsumeBytes(s.Wire[tag:])
+	return span
+}
+
+// AppendSpan appends an encoded span as it stands in a ScopeSpans.
+func AppendSpan(b, span []byte) []byte { return appendRecord(b, field.Spans, span) }
+
+func appendRecord(b []byte, num protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
+}
+
+func (o *Origin) equal(other *Origin) bool {
+	return o == other || bytes.Equal(o.Resource, other.Resource) && bytes.Equal(o.Scope, other.Scope)
+}
+
+// Overhead returns how many bytes a full request takes besides its spans.
+func (o *Origin) Overhead() int {
+	// The lengths of the two enclosing messages take up to three bytes more each
+	// than in an empty request.
+	return 2*3 + len(o.head(0))
+}
+
+// head returns everything that precedes the spans in an ExportTraceServiceRequest. The
+// spans have size bytes.
+func (o *Origin) head(size int) []byte {
+	var resource, scope []byte
+	if o.Resource != nil {
+		resource = appendRecord(nil, field.Resource, o.Resource)
+	}
+	if o.Scope != nil {
+		scope = appendRecord(nil, field.Scope, o.Scope)
+	}
+	size += len(scope)
+	b := protowire.AppendTag(nil, field.ResourceSpans, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(resource)+protowire.SizeTag(field.ScopeSpans)+protowire.SizeBytes(size)))
+	b = append(b, resource...)
+	b = protowire.AppendTag(b, field.ScopeSpans, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(size))
+	return append(b, scope...)
+}
+
+// recordsOf returns a ResourceSpans for each sequence of spans of one origin. It does not
+// copy spans, because there may be megabytes of them.
+func recordsOf(spans []*Span) (records [][]byte) {
+	for len(spans) > 0 {
+		of, n, size := spans[0].Of, 0, 0
+		for n < len(spans) && spans[n].Of.equal(of) {
+			size += len(spans[n].Wire)
+			n++
+		}
+		records = append(records, of.head(size))
+		for _, s := range spans[:n] {
+			records = append(records, s.Wire)
+		}
+		spans = spans[n:]
+	}
+	return records
+}
+
+// spansIn returns the spans of a ResourceSpans, still encoded: the receiver's verdict on a
+// bad span says more than an error here. It skips what is malformed.
+func spansIn(resourceSpans []byte) (spans []*Span) {
+	var resource []byte
+	for v := range field.Of(resourceSpans, field.Resource) {
+		resource = v.Bytes
+	}
+	for scopeSpans := range field.Of(resourceSpans, field.ScopeSpans) {
+		of := &Origin{Resource: resource}
+		for number, v := range field.All(scopeSpans.Bytes, nil) {
+			switch number {
+			case field.Scope:
+				of.Scope = v.Bytes
+			case field.Spans:
+				spans = append(spans, &Span{Wire: v.Whole, Of: of})
+			}
+		}
+	}
+	return spans
+}
+
+// Encode returns an ExportTraceServiceRequest.
+func Encode(spans []*Span) []byte { return bytes.Join(recordsOf(spans), nil) }
+
+// maxRequest is how large a request may be: gRPC servers refuse 4 MiB.
+const maxRequest = 3 << 20
+
+// Requests splits spans into requests that receivers accept, each of one origin.
+func Requests(spans []*Span) (requests [][]*Span) {
+	var sizes []int
+	for _, s := range spans {
+		i := len(requests) - 1
+		for i >= 0 && !requests[i][0].Of.equal(s.Of) {
+			i--
+		}
+		if i < 0 || sizes[i]+len(s.Wire) > maxRequest {
+			i = len(requests)
+			requests, sizes = append(requests, nil), append(sizes, s.Of.Overhead())
+		}
+		requests[i] = append(requests[i], s)
+		sizes[i] += len(s.Wire)
+	}
+	return requests
+}
