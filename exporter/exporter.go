@@ -105,17 +105,17 @@ type Exporter struct {
 // only outside a transaction. If there is no room, the oldest spans are spooled or, without
 // a spool, dropped and counted. After Close, every span is dropped and counted.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	e.tally.count(func(r *Report) { r.Ended++ })
 	s := e.newSpan(span, from)
-	if s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest {
-		e.reject([]*spool.Span{s}, errTooLarge)
-		return
-	}
 	tx := &e.tx
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.over {
+	e.tally.count(func(r *Report) { r.Ended++ })
+	switch {
+	case tx.over:
 		e.drop(1, errLate)
+		return
+	case s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest:
+		e.reject([]*spool.Span{s}, errTooLarge)
 		return
 	}
 	if !tx.begun {
@@ -133,7 +133,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 // A transaction is the spans that are journaled and queued together: those exported since
 // Begin, or one.
 type transaction struct {
-	mu     sync.Mutex // held until the spans are journaled and queued
+	mu     sync.Mutex // held until the spans are counted, journaled and queued
 	begun  bool       // by Begin
 	over   bool       // Close has taken the last spans
 	excess int        // the bytes by which it may overfill the queue
