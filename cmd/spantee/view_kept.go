@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -107,7 +106,6 @@ func listKept(store *viewer.Store, words []string, stderr messages) error {
 // Widths of a list of sessions, in columns.
 const (
 	anyWidth    = 132 // where stdout is no terminal
-	narrowList  = 60  // below it there is no room for tools and outcome
 	minHeadline = 12
 )
 
@@ -117,37 +115,21 @@ func writeSessions(stdout *os.File, sessions []viewer.Session) error {
 	if !terminal {
 		width = anyWidth
 	}
-	narrow := width < narrowList
-	rows := [][]string{{"ID", "AGE", "TOOK", "TOOLS", "OUTCOME"}}
-	for _, s := range sessions {
-		rows = append(rows, []string{
-			s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(time.Duration(s.End-s.Start) * time.Microsecond),
-			strconv.Itoa(s.Tools), outcome(s),
-		})
-	}
-	if narrow {
-		for i := range rows {
-			rows[i] = rows[i][:3]
-		}
-	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+	fmt.Fprintln(w, "ID\tAGE\tTOOK\tTOOLS\tOUTCOME\t")
+	headlines := []string{"SESSION"}
+	for _, s := range sessions {
+		took := time.Duration(s.End-s.Start) * time.Microsecond
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t\n", s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(took), s.Tools, outcome(s))
+		headlines = append(headlines, headline(s))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
-		last := "SESSION"
-		if i > 0 {
-			last = headline(sessions[i-1])
-		}
-		if i > 0 && narrow && outcome(sessions[i-1]) != "ok" {
-			last = "✗ " + last
-		}
+	for i, line := range strings.Split(table.String(), "\n")[:len(headlines)] {
 		left := max(minHeadline, width-utf8.RuneCountInString(line))
-		if _, err := fmt.Fprintln(stdout, line+tree.Line(last, left)); err != nil {
+		if _, err := fmt.Fprintln(stdout, line+tree.Line(headlines[i], left)); err != nil {
 			return err
 		}
 	}
