@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
@@ -73,11 +73,10 @@ func replayCommand() *cobra.Command {
 // at a time.
 type replayer struct {
 	*tracing
-	since    time.Time             // if set, the start of the earliest run
-	progress *progress             // nil without a terminal
-	ctx      context.Context       // ends when a signal comes
-	head     [mapping.LogHead]byte // of a file that may be a session log
-	mu       sync.Mutex            // guards failed and what all groups of logs share
+	since    time.Time       // if set, the start of the earliest run
+	progress *progress       // nil without a terminal
+	ctx      context.Context // ends when a signal comes
+	mu       sync.Mutex      // guards failed and what all groups of logs share
 	failed   bool
 }
 
@@ -222,30 +221,12 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 		return nil
 	}
 	defer func() { _ = in.Close() }()
-	log, ok := r.findLog(name, in)
-	if !ok || r.agent != "" && r.agent != log.Agent {
+	log, _ := follow.DescribeLog(name, in, mapping.LogHead)
+	if len(log.Kin) == 0 || r.agent != "" && r.agent != log.Agent {
 		return nil
 	}
 	log.Open = func() (io.ReadCloser, error) { return r.open(name) }
 	return &log
-}
-
-// findLog describes the session log that in reads. It reads no further than it has to,
-// because the whole log will be read later.
-func (r *replayer) findLog(name string, in io.Reader) (log mapping.Log, ok bool) {
-	for n, size := 0, headSize; ; size *= 2 {
-		read, err := io.ReadFull(in, r.head[n:size])
-		n += read
-		last := err != nil || size == len(r.head)
-		rows := r.head[:n]
-		if !last {
-			rows = rows[:bytes.LastIndexByte(rows, '\n')+1]
-		}
-		log, ok = mapping.FindLog(name, rows)
-		if last || ok && log.KinKnown && !log.First.IsZero() {
-			return log, ok
-		}
-	}
 }
 
 // isRecording reports whether a file's name is that of a recording.
@@ -340,9 +321,8 @@ func (r *replayer) logs(groups []logGroup) {
 
 // group traces session logs that belong together.
 func (r *replayer) group(g logGroup) {
-	var sessions sessionLines
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.logs) }
-	stats, err := r.trace(g.first, sessions.ended, outputs, func(err error) {
+	stats, err := r.trace(g.first, r.say.runEnded, outputs, func(err error) {
 		if failed, ok := errors.AsType[*mapping.LogError](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
@@ -351,7 +331,6 @@ func (r *replayer) group(g logGroup) {
 	if len(g.logs) > 1 {
 		name = filepath.Dir(name)
 	}
-	r.say.sessions(sessions.list)
 	r.say.odd(name, stats)
 	if err == nil && g.first.named && stats.Runs == 0 {
 		err = errNoSession

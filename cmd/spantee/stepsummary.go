@@ -51,21 +51,17 @@ func (s *stepSummary) end(r *receipt.Receipt, link func(trace string) string) er
 // appendTo appends lines to a file that GitHub Actions reads. text gets the size of the
 // file.
 func appendTo(file string, text func(size int64) (string, error)) error {
-	irregular := fmt.Errorf("%s is not a regular file", file)
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // opening a device may have effects
-		return irregular
-	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // it may be a pipe
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", file)
+	}
+	if err != nil {
 		return err
-	case !info.Mode().IsRegular():
-		return irregular
 	}
 	lines, err := text(info.Size())
 	if err != nil {

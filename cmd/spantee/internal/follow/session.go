@@ -345,18 +345,32 @@ func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
 		return log, false
 	}
 	defer in.Close()
-	for size := mapping.LogHead; ; size *= 4 { // a first prompt may be long
-		head := make([]byte, size)
-		n, _ := in.ReadAt(head, 0)
-		if n < size {
-			n = bytes.LastIndexByte(head[:n], '\n') + 1
+	return DescribeLog(f.Path, in, maxHead)
+}
+
+// DescribeLog describes the log that in reads, from as few of its bytes as that takes, and at
+// most limit. It returns false if the file ends before it shows what it is.
+func DescribeLog(path string, in io.Reader, limit int) (log mapping.Log, ok bool) {
+	head := make([]byte, minHead)
+	for n := 0; ; head = append(head, make([]byte, len(head))...) {
+		read, _ := io.ReadFull(in, head[n:])
+		n += read
+		rows := head[:n]
+		if n < limit { // the last row may be half a row
+			rows = rows[:bytes.LastIndexByte(rows, '\n')+1]
 		}
-		log, ok = mapping.FindLog(f.Path, head[:n])
-		if ok && log.KinKnown || n < size || size >= maxHead {
-			return log, ok && log.KinKnown || n == size
+		log, ok = mapping.FindLog(path, rows)
+		switch {
+		case ok && log.KinKnown && !log.First.IsZero(), n >= limit:
+			return log, true
+		case n < len(head):
+			return log, ok && log.KinKnown
 		}
 	}
 }
 
-// maxHead is how much of a file is read to find out what it is.
+// minHead is how much of a file is read first to find out what it is.
+const minHead = 16 << 10
+
+// maxHead is how much of a file is read at most: a first prompt may be long.
 const maxHead = 4 << 20
