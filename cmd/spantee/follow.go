@@ -163,7 +163,7 @@ func (f *follower) begin(names []string) error {
 		known = append(known, l.Files...)
 	}
 	f.checkpoint()
-	f.open.source = f
+	f.open.openAt = f.openAt
 	f.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
 	if err := f.tailer.Polling(); err != nil {
@@ -363,7 +363,6 @@ func (f *follower) read(s *follow.Session) {
 		s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
 	}
 	f.look(s, time.Now())
-	f.open.showChanged()
 }
 
 // sinceOf returns since when a file's folder is followed, the innermost if there are several.
@@ -502,8 +501,8 @@ func (f *follower) save(s *follow.Session) bool {
 	return true
 }
 
-// OpenAt returns the spans that have not ended.
-func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
+// openAt returns the spans that have not ended.
+func (f *follower) openAt(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
 		for _, s := range f.sessions {
 			for out := range s.OpenAt(now) {
@@ -513,12 +512,4 @@ func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 			}
 		}
 	}
-}
-
-// Stats returns the generation of all runs.
-func (f *follower) Stats() (stats mapping.Stats) {
-	for _, s := range f.sessions {
-		stats.Generation += s.Stats().Generation
-	}
-	return stats
 }

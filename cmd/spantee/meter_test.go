@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,22 +186,13 @@ func TestABugInCountingIsReported(t *testing.T) {
 	}
 }
 
-// An openSpan is a source with one span.
-type openSpan struct{}
-
-func (openSpan) OpenAt(time.Time) iter.Seq[mapping.Output] {
-	return func(yield func(mapping.Output) bool) { yield(mapping.Output{Agent: "agent"}) }
-}
-
-func (openSpan) Stats() (none mapping.Stats) { return none }
-
 // Metrics say what is open now, which nothing in a recording is.
 func TestOpenSpansOfALiveStream(t *testing.T) {
 	for _, live := range []bool{true, false} {
 		counted := false
 		m := newMeter(new(otlp.Settings), func(error) { counted = true })
 		m.from = func(string) *resourcepb.Resource { panic("counted") }
-		o := &openSpans{tracing: &tracing{metrics: m, to: tracer.Config{Live: live}}, source: openSpan{}}
+		o := &openSpans{tracing: &tracing{metrics: m, to: tracer.Config{Live: live}}, openAt: func(time.Time) iter.Seq[mapping.Output] { return slices.Values([]mapping.Output{{Agent: "agent"}}) }}
 		if o.tick(time.Now(), 0); counted != live {
 			t.Errorf("live %v: counted %v", live, counted)
 		}

@@ -24,6 +24,7 @@ type pump struct {
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
+	generation  int       // of the runs
 
 	atEnd func(*mapping.Mapper) // called before the mapper is closed; may be nil
 
@@ -122,7 +123,10 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.claims.begun(stats.Session, stats.Runs)
 	p.log.follow(p.stream.Mapper, arrived)
 	p.checkLimits(0)
-	p.open.showChanged()
+	if stats.Generation != p.generation {
+		p.generation = stats.Generation
+		p.open.tick(time.Now(), 0)
+	}
 }
 
 // tick does what is due because time passes.

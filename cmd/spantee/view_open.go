@@ -19,27 +19,20 @@ import (
 // the status line, and in the metrics.
 type openSpans struct {
 	*tracing
-	source openSource
-	feed   *viewer.Feed // nil if no viewer can be at the endpoint
-	status bool         // there is a status line
+	openAt func(now time.Time) iter.Seq[mapping.Output] // as they would end now
+	feed   *viewer.Feed                                 // nil if no viewer can be at the endpoint
+	status bool                                         // there is a status line
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
-	at         time.Time     // when they were last collected
-	took       time.Duration // how long collecting them took
-	generation int           // of the runs when they were last shown
-}
-
-// An openSource has spans that have not ended: a Mapper, or the session logs that are
-// followed.
-type openSource interface {
-	OpenAt(now time.Time) iter.Seq[mapping.Output]
-	Stats() mapping.Stats
+	at    time.Time     // when they were last collected
+	took  time.Duration // how long collecting them took
+	shown bool          // the viewers have some
 }
 
 // newOpenSpans returns the open spans of the stream.
 func (t *tracing) newOpenSpans() *openSpans {
-	o := &openSpans{tracing: t, source: t.stream.Mapper}
+	o := &openSpans{tracing: t, openAt: t.stream.Mapper.OpenAt}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
 	}
@@ -85,11 +78,11 @@ func (t *tracing) askViewer() {
 // process is dead.
 const maxOpenInterval = 4 * time.Second
 
-// tick shows the open spans everywhere. It is called every second. idle is how long the
-// stream has been silent.
+// tick shows the open spans everywhere. It is called every second, and when a run has begun
+// or got its final ids. idle is how long the stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
 	measured := o.to.Live && o.metrics.to != nil // what a recording has open is not open now
-	if !o.hasViewer() && !o.status && !measured {
+	if o.page == nil && !o.feed.Wanted() && !o.status && !measured {
 		return
 	}
 	if spans, ok := o.collect(now); ok {
@@ -103,18 +96,6 @@ func (o *openSpans) tick(now time.Time, idle time.Duration) {
 	}
 }
 
-// showChanged shows the open spans in the viewers if a run began or got its final ids.
-func (o *openSpans) showChanged() {
-	if o.source.Stats().Generation == o.generation || !o.hasViewer() {
-		return
-	}
-	if spans, ok := o.collect(time.Now()); ok {
-		o.show(spans)
-	}
-}
-
-func (o *openSpans) hasViewer() bool { return o.page != nil || o.feed.Wanted() }
-
 // collect returns the open spans, as they would end now. If that takes long, it does so less
 // often than every second, and returns false in between.
 func (o *openSpans) collect(now time.Time) (spans []mapping.Output, ok bool) {
@@ -122,7 +103,7 @@ func (o *openSpans) collect(now time.Time) (spans []mapping.Output, ok bool) {
 	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
 		return nil, false
 	}
-	for out := range o.source.OpenAt(now) {
+	for out := range o.openAt(now) {
 		out.Span = slices.Clone(out.Span)
 		spans = append(spans, out)
 	}
@@ -130,11 +111,12 @@ func (o *openSpans) collect(now time.Time) (spans []mapping.Output, ok bool) {
 	return spans, true
 }
 
-// show shows open spans in the viewers, once a run has begun.
+// show shows open spans in the viewers, and once also that there are none any more.
 func (o *openSpans) show(spans []mapping.Output) {
-	if o.generation = o.source.Stats().Generation; o.generation == 0 {
+	if len(spans) == 0 && !o.shown {
 		return
 	}
+	o.shown = len(spans) > 0
 	if o.page != nil {
 		o.page.queue.Open(o.request(spans, tracer.Sampler{}))
 	}

@@ -329,14 +329,6 @@ func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 	}
 }
 
-// Stats returns the counts since the session woke.
-func (s *Session) Stats() mapping.Stats {
-	if s.mapper == nil {
-		return mapping.Stats{}
-	}
-	return s.mapper.Stats()
-}
-
 // Describe describes the log in a new file. It returns false if the file does not show yet
 // what it is; a file that is no log has no Agent.
 func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
