@@ -3,11 +3,8 @@ package proc
 import (
 	"errors"
 	"io"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // A Stderr writes to stderr in the background, because stderr may be a full
@@ -190,11 +187,3 @@ const (
 
 // LastPatience is the patience of commands without a flush timeout.
 const LastPatience = 2 * time.Second
-
-// TerminalWidth returns how many columns a terminal has, 0 if it does not say. It returns
-// false if f is no terminal.
-func TerminalWidth(f *os.File) (columns int, terminal bool) {
-	fd := int(f.Fd())
-	columns, _, _ = term.GetSize(fd) // on Windows, only its output says
-	return columns, term.IsTerminal(fd)
-}
