@@ -168,7 +168,7 @@ func (d destination) isSet() bool { return d.file != "" || d.otlp != nil }
 func (d destination) open() (exporter.Client, error) {
 	switch {
 	case d.file != "":
-		client, err := file.New(d.file, nil)
+		client, err := file.New(d.file)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.source, err)
 		}

@@ -184,7 +184,7 @@ func dialer(cfg otlp.Config, settings *otlp.Settings, toFile string) func(spool.
 		case toFile != "" && metrics:
 			return nil, errSpansOnly
 		case toFile != "":
-			return file.New(toFile, nil)
+			return file.New(toFile)
 		case cfg.Endpoint == "" && to.Protocol == spool.File:
 			return nil, nil // the user has to name the file again
 		case cfg.Endpoint == "":

@@ -77,7 +77,7 @@ func (m *made) request() []*tracepb.ResourceSpans {
 func (m *made) file(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "made.jsonl")
-	client, err := file.New(name, nil)
+	client, err := file.New(name)
 	if err != nil {
 		t.Fatal(err)
 	}

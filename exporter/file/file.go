@@ -29,24 +29,20 @@ import (
 
 // A client appends each upload to a file, as one line.
 type client struct {
-	replaced func(why error) // may be nil
-
 	mu   sync.Mutex
 	f    *os.File
-	size int64 // a lower bound, after the last line of this client
-	torn bool  // the last line was cut short
+	torn bool // the last line was cut short
 }
 
 // New returns a client that appends to the file at path. Any number of
 // processes may append to one file. If it is moved away or deleted, the next
-// line begins a new one. replaced, unless nil, is called then, and also when the
-// file has become shorter.
-func New(path string, replaced func(why error)) (exporter.Client, error) {
+// line begins a new one.
+func New(path string) (exporter.Client, error) {
 	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	return &client{f: f, replaced: replaced}, nil
+	return &client{f: f}, nil
 }
 
 func open(path string) (*os.File, error) {
@@ -91,7 +87,6 @@ func (c *client) append(line []byte) error {
 		line = slices.Concat([]byte{'\n'}, line)
 	}
 	n, err := c.f.Write(line)
-	c.size += int64(n)
 	c.torn = err != nil && (n > 0 || c.torn)
 	if err != nil {
 		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: err} // the disk may be full
@@ -107,15 +102,7 @@ func (c *client) follow() error {
 		return err
 	}
 	named, err := os.Stat(c.f.Name())
-	switch {
-	case err == nil && os.SameFile(is, named):
-		if is.Size() < c.size {
-			c.torn = is.Size() > 0 // perhaps within a line; an empty one does no harm
-			c.tell("truncated: what was in it is gone")
-		}
-		c.size = is.Size()
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && os.SameFile(is, named) {
 		return err
 	}
 	f, err := open(c.f.Name())
@@ -123,15 +110,8 @@ func (c *client) follow() error {
 		return err
 	}
 	_ = c.f.Close() // each line was written at once
-	c.f, c.size, c.torn = f, 0, false
-	c.tell("moved or deleted: a new one was begun")
+	c.f, c.torn = f, false
 	return nil
-}
-
-func (c *client) tell(what string) {
-	if c.replaced != nil {
-		c.replaced(fmt.Errorf("%s was %s", c.f.Name(), what))
-	}
 }
 
 // ByteOrderMark is what editors on Windows put at the beginning of a text in UTF-8.
@@ -148,11 +128,15 @@ func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 				line = bytes.TrimPrefix(line, ByteOrderMark)
 			}
 			if line = bytes.TrimSpace(line); len(line) > 0 {
-				spans, err := unmarshalJSON(line)
+				var data tracepb.TracesData
+				request, err := otlpjson.ParseTraces(line)
+				if err == nil {
+					err = proto.Unmarshal(request, &data)
+				}
 				if err != nil {
 					err = fmt.Errorf("line %d: %w", n, err)
 				}
-				if !yield(spans, err) {
+				if !yield(data.ResourceSpans, err) {
 					return
 				}
 			}
@@ -165,16 +149,4 @@ func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 			}
 		}
 	}
-}
-
-func unmarshalJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
-	b, err := otlpjson.ParseTraces(line)
-	if err != nil {
-		return nil, err
-	}
-	var data tracepb.TracesData
-	if err := proto.Unmarshal(b, &data); err != nil {
-		return nil, err
-	}
-	return data.GetResourceSpans(), nil
 }

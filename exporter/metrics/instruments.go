@@ -64,38 +64,17 @@ func doubling(first float64, n int) []float64 {
 	return bounds
 }
 
-// instruments are made when they are first used: a short session does not use half of
-// them. Making one cannot fail, because all names are valid.
-type instruments struct {
-	meter      metric.Meter
-	counters   map[string]metric.Int64Counter
-	histograms map[string]metric.Float64Histogram
-}
-
-func newInstruments(meter metric.Meter) instruments {
-	return instruments{meter: meter, counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{}}
-}
-
-// count adds to a counter.
-func (i *instruments) count(ctx context.Context, name string, n int64, options ...metric.AddOption) {
-	counter := i.counters[name]
-	if counter == nil {
-		d := definitions[name]
-		counter, _ = i.meter.Int64Counter(name, metric.WithUnit(d.unit), metric.WithDescription(d.description))
-		i.counters[name] = counter
+// makeInstruments cannot fail, because all names are valid.
+func (r *Recorder) makeInstruments(meter metric.Meter) {
+	r.meter, r.counters, r.histograms = meter, map[string]metric.Int64Counter{}, map[string]metric.Float64Histogram{}
+	for name, d := range definitions {
+		if unit, description := metric.WithUnit(d.unit), metric.WithDescription(d.description); d.bounds == nil {
+			r.counters[name], _ = meter.Int64Counter(name, unit, description)
+		} else {
+			r.histograms[name], _ = meter.Float64Histogram(name, unit, description, metric.WithExplicitBucketBoundaries(d.bounds...))
+		}
 	}
-	counter.Add(ctx, n, options...)
-}
-
-// measure records a value in a histogram.
-func (i *instruments) measure(ctx context.Context, name string, value float64, option metric.RecordOption) {
-	histogram := i.histograms[name]
-	if histogram == nil {
-		d := definitions[name]
-		histogram, _ = i.meter.Float64Histogram(name, metric.WithUnit(d.unit), metric.WithDescription(d.description), metric.WithExplicitBucketBoundaries(d.bounds...))
-		i.histograms[name] = histogram
-	}
-	histogram.Record(ctx, value, option)
+	r.cost, _ = meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
 }
 
 // observe creates the observable instruments.

@@ -4,40 +4,25 @@ import (
 	"math"
 	"slices"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // merge returns later metrics with the deltas of earlier ones added, as one delta
 // each: however long a receiver is down, the deltas take no more memory than one request.
 // It changes and returns later, and may keep parts of earlier.
-func merge(earlier, later *metricdata.ResourceMetrics) *metricdata.ResourceMetrics {
-	if earlier == nil {
-		return later
-	}
-	for _, scope := range earlier.ScopeMetrics {
-		i := slices.IndexFunc(later.ScopeMetrics, func(s metricdata.ScopeMetrics) bool { return s.Scope == scope.Scope })
-		if i < 0 {
-			later.ScopeMetrics = append(later.ScopeMetrics, metricdata.ScopeMetrics{Scope: scope.Scope})
-			i = len(later.ScopeMetrics) - 1
-		}
-		mergeScope(scope.Metrics, &later.ScopeMetrics[i])
-	}
-	return later
-}
-
-func mergeScope(earlier []metricdata.Metrics, later *metricdata.ScopeMetrics) {
+func merge(earlier, later []metricdata.Metrics) []metricdata.Metrics {
 	for _, m := range earlier {
-		if n, delta := pointsOf(m.Data); n == 0 || !delta {
+		if n, delta := pointsOf(m); n == 0 || !delta {
 			continue // later ones repeat it
 		}
-		i := slices.IndexFunc(later.Metrics, func(l metricdata.Metrics) bool { return l.Name == m.Name })
+		i := slices.IndexFunc(later, func(l metricdata.Metrics) bool { return l.Name == m.Name })
 		if i < 0 {
-			later.Metrics = append(later.Metrics, m)
+			later = append(later, m)
 			continue
 		}
-		later.Metrics[i].Data = mergeData(m.Data, later.Metrics[i].Data)
+		later[i].Data = mergeData(m.Data, later[i].Data)
 	}
+	return later
 }
 
 // mergeData adds up the deltas of an instrument, whose data are always of one type.
@@ -61,93 +46,89 @@ func mergeData(earlier, later metricdata.Aggregation) metricdata.Aggregation {
 	return later
 }
 
-// mergePoints merges the points of each series with add, and appends those of other
-// series.
-func mergePoints[P any](earlier, later []P, series func(P) attribute.Distinct, add func(earlier P, later *P)) []P {
-	place := make(map[attribute.Distinct]int, len(later))
-	for i, p := range later {
-		place[series(p)] = i
-	}
+func mergeNumbers[N int64 | float64](earlier, later []metricdata.DataPoint[N]) []metricdata.DataPoint[N] {
 	for _, p := range earlier {
-		if i, ok := place[series(p)]; ok {
-			add(p, &later[i])
-		} else {
+		i := slices.IndexFunc(later, func(l metricdata.DataPoint[N]) bool { return l.Attributes.Equals(&p.Attributes) })
+		if i < 0 {
 			later = append(later, p)
+			continue
 		}
+		later[i].StartTime = p.StartTime
+		later[i].Value += p.Value
 	}
 	return later
 }
 
-func mergeNumbers[N int64 | float64](earlier, later []metricdata.DataPoint[N]) []metricdata.DataPoint[N] {
-	return mergePoints(earlier, later,
-		func(p metricdata.DataPoint[N]) attribute.Distinct { return p.Attributes.Equivalent() },
-		func(p metricdata.DataPoint[N], into *metricdata.DataPoint[N]) {
-			into.StartTime = p.StartTime
-			into.Value += p.Value
-			if len(into.Exemplars) == 0 {
-				into.Exemplars = p.Exemplars
-			}
-		})
-}
-
 func mergeHistograms(earlier, later []metricdata.HistogramDataPoint[float64]) []metricdata.HistogramDataPoint[float64] {
-	return mergePoints(earlier, later,
-		func(p metricdata.HistogramDataPoint[float64]) attribute.Distinct { return p.Attributes.Equivalent() },
-		func(p metricdata.HistogramDataPoint[float64], into *metricdata.HistogramDataPoint[float64]) {
-			into.StartTime = p.StartTime
-			into.Count += p.Count
-			into.Sum += p.Sum
-			into.BucketCounts = slices.Clone(into.BucketCounts)
-			for i, n := range p.BucketCounts { // an instrument's boundaries never change
-				into.BucketCounts[i] += n
-			}
-			into.Min = extreme(p.Min, into.Min, math.Min)
-			into.Max = extreme(p.Max, into.Max, math.Max)
-			if len(into.Exemplars) == 0 {
-				into.Exemplars = p.Exemplars
-			}
-		})
+	for _, p := range earlier {
+		i := slices.IndexFunc(later, func(l metricdata.HistogramDataPoint[float64]) bool { return l.Attributes.Equals(&p.Attributes) })
+		if i < 0 {
+			later = append(later, p)
+			continue
+		}
+		into := &later[i]
+		into.StartTime = p.StartTime
+		into.Count += p.Count
+		into.Sum += p.Sum
+		for i, n := range p.BucketCounts { // an instrument's boundaries never change
+			into.BucketCounts[i] += n
+		}
+		into.Min = extreme(p.Min, into.Min, math.Min)
+		into.Max = extreme(p.Max, into.Max, math.Max)
+	}
+	return later
 }
 
-// extreme returns the minimum or maximum of two, each of which may be undefined.
+// extreme returns the minimum or maximum of two values. The SDK defines both.
 func extreme(a, b metricdata.Extrema[float64], of func(a, b float64) float64) metricdata.Extrema[float64] {
-	x, hasX := a.Value()
-	y, hasY := b.Value()
-	switch {
-	case !hasX:
-		return b
-	case !hasY:
-		return a
-	}
+	x, _ := a.Value()
+	y, _ := b.Value()
 	return metricdata.NewExtrema(of(x, y))
 }
 
+// count returns how many data points there are of either kind.
+func count(list []metricdata.Metrics) (cumulative, deltas int) {
+	for _, m := range list {
+		if n, delta := pointsOf(m); delta {
+			deltas += n
+		} else {
+			cumulative += n
+		}
+	}
+	return cumulative, deltas
+}
+
+// pointsOf returns how many data points a metric has, and whether they are deltas.
+func pointsOf(m metricdata.Metrics) (n int, delta bool) {
+	const d = metricdata.DeltaTemporality
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Sum[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Histogram[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.ExponentialHistogram[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Gauge[float64]:
+		return len(data.DataPoints), false
+	}
+	return 0, false
+}
+
 // withoutDeltas returns the metrics that may be repeated.
-func withoutDeltas(data *metricdata.ResourceMetrics) *metricdata.ResourceMetrics {
-	return only(data, func(m metricdata.Metrics) bool {
-		_, delta := pointsOf(m.Data)
-		return !delta
+func withoutDeltas(list []metricdata.Metrics) []metricdata.Metrics {
+	return slices.DeleteFunc(slices.Clone(list), func(m metricdata.Metrics) bool {
+		_, delta := pointsOf(m)
+		return delta
 	})
 }
 
-// isTotal reports whether a metric adds up what has happened.
-func isTotal(m metricdata.Metrics) bool {
-	switch data := m.Data.(type) {
-	case metricdata.Sum[int64]:
-		return data.IsMonotonic
-	case metricdata.Gauge[float64]:
-		return false
-	}
-	return true
-}
-
-// only returns the metrics for which keep returns true.
-func only(data *metricdata.ResourceMetrics, keep func(metricdata.Metrics) bool) *metricdata.ResourceMetrics {
-	rest := *data
-	rest.ScopeMetrics = nil
-	for _, scope := range data.ScopeMetrics {
-		scope.Metrics = slices.DeleteFunc(slices.Clone(scope.Metrics), func(m metricdata.Metrics) bool { return !keep(m) })
-		rest.ScopeMetrics = append(rest.ScopeMetrics, scope)
-	}
-	return &rest
+// totals returns the metrics that add up what has happened, without those of what is open.
+func totals(list []metricdata.Metrics) []metricdata.Metrics {
+	return slices.DeleteFunc(slices.Clone(list), func(m metricdata.Metrics) bool {
+		sum, isSum := m.Data.(metricdata.Sum[int64])
+		_, isGauge := m.Data.(metricdata.Gauge[float64])
+		return isSum && !sum.IsMonotonic || isGauge
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 )
@@ -19,14 +18,18 @@ func series(name string) attribute.Set { return attribute.NewSet(attribute.Strin
 
 func at(second int64) time.Time { return time.Unix(second, 0) }
 
-func metricsOf(scope string, data map[string]metricdata.Aggregation) *metricdata.ResourceMetrics {
-	s := metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: scope}}
+func metricsOf(data map[string]metricdata.Aggregation) (list []metricdata.Metrics) {
 	for _, name := range []string{"ints", "floats", "cumulative", "times", "sizes", "exponential", "gauge"} {
 		if d := data[name]; d != nil {
-			s.Metrics = append(s.Metrics, metricdata.Metrics{Name: name, Data: d})
+			list = append(list, metricdata.Metrics{Name: name, Data: d})
 		}
 	}
-	return &metricdata.ResourceMetrics{ScopeMetrics: []metricdata.ScopeMetrics{s}}
+	return list
+}
+
+func assertEqual(t *testing.T, want, got []metricdata.Metrics) {
+	t.Helper()
+	metricdatatest.AssertEqual(t, metricdata.ScopeMetrics{Metrics: want}, metricdata.ScopeMetrics{Metrics: got})
 }
 
 func number[N int64 | float64](s string, from int64, value N) metricdata.DataPoint[N] {
@@ -46,7 +49,7 @@ func histogram[N int64 | float64](s string, from int64, buckets []uint64, sum, l
 
 // TestMerge adds up deltas of every type, and takes the later of all else.
 func TestMerge(t *testing.T) {
-	earlier := metricsOf("x", map[string]metricdata.Aggregation{
+	earlier := metricsOf(map[string]metricdata.Aggregation{
 		"ints":        metricdata.Sum[int64]{Temporality: deltas, IsMonotonic: true, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 3), number[int64]("earlier", 0, 4)}},
 		"floats":      metricdata.Sum[float64]{Temporality: deltas, DataPoints: []metricdata.DataPoint[float64]{number("both", 0, 0.5)}},
 		"cumulative":  metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 7)}},
@@ -55,7 +58,7 @@ func TestMerge(t *testing.T) {
 		"exponential": metricdata.ExponentialHistogram[float64]{Temporality: deltas, DataPoints: []metricdata.ExponentialHistogramDataPoint[float64]{{Attributes: series("both"), Count: 1}}},
 		"gauge":       metricdata.Gauge[float64]{DataPoints: []metricdata.DataPoint[float64]{number("both", 0, 1.0)}},
 	})
-	later := metricsOf("x", map[string]metricdata.Aggregation{
+	later := metricsOf(map[string]metricdata.Aggregation{
 		"ints":        metricdata.Sum[int64]{Temporality: deltas, IsMonotonic: true, DataPoints: []metricdata.DataPoint[int64]{number[int64]("later", 10, 5), number[int64]("both", 10, 6)}},
 		"floats":      metricdata.Sum[float64]{Temporality: deltas, DataPoints: []metricdata.DataPoint[float64]{number("both", 10, 0.25)}},
 		"cumulative":  metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 8)}},
@@ -68,7 +71,7 @@ func TestMerge(t *testing.T) {
 	}
 	whole := histogram("both", 0, []uint64{1, 1, 3}, 13, 0.5, 5)
 	whole.Time = at(20)
-	want := metricsOf("x", map[string]metricdata.Aggregation{
+	want := metricsOf(map[string]metricdata.Aggregation{
 		"ints": metricdata.Sum[int64]{Temporality: deltas, IsMonotonic: true, DataPoints: []metricdata.DataPoint[int64]{
 			number[int64]("later", 10, 5), sum(number[int64]("both", 0, 9), 0, 20), number[int64]("earlier", 0, 4),
 		}},
@@ -81,26 +84,11 @@ func TestMerge(t *testing.T) {
 		}},
 	})
 	got := merge(earlier, later)
-	metricdatatest.AssertEqual(t, *want, *got)
+	assertEqual(t, want, got)
 
 	rest := withoutDeltas(got)
-	metricdatatest.AssertEqual(t, *metricsOf("x", map[string]metricdata.Aggregation{
+	assertEqual(t, metricsOf(map[string]metricdata.Aggregation{
 		"cumulative": metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 8)}},
-	}), *rest)
-	metricdatatest.AssertEqual(t, *want, *got) // unchanged
-}
-
-// TestMergeScopes keeps the deltas of a scope that has no later ones.
-func TestMergeScopes(t *testing.T) {
-	counter := map[string]metricdata.Aggregation{
-		"ints":       metricdata.Sum[int64]{Temporality: deltas, DataPoints: []metricdata.DataPoint[int64]{number[int64]("a", 0, 1)}},
-		"cumulative": metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("a", 0, 1)}},
-	}
-	got := merge(metricsOf("x", counter), metricsOf("y", counter))
-	if cumulative, deltas := count(got); cumulative != 1 || deltas != 2 || len(got.ScopeMetrics) != 2 {
-		t.Errorf("%d and %d points in %d scopes", cumulative, deltas, len(got.ScopeMetrics))
-	}
-	if later := metricsOf("x", counter); merge(nil, later) != later {
-		t.Error("nothing was merged with something")
-	}
+	}), rest)
+	assertEqual(t, want, got) // unchanged
 }

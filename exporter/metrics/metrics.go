@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -81,8 +82,12 @@ type Recorder struct {
 	reader *sdk.ManualReader // neither the reader nor its provider has to be closed
 	sender sender
 
-	mu sync.Mutex
-	instruments
+	meter      metric.Meter
+	counters   map[string]metric.Int64Counter
+	histograms map[string]metric.Float64Histogram
+	cost       metric.Float64Counter
+
+	mu     sync.Mutex
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 
@@ -104,8 +109,11 @@ type Recorder struct {
 // New starts a Recorder.
 func New(cfg Config) *Recorder {
 	r := &Recorder{
-		sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())},
-		sets:   map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
+		sender: sender{
+			exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate()), resource: cfg.Resource,
+			scope: instrumentation.Scope{Name: scope, Version: cfg.Version},
+		},
+		sets: map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
 		unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if cfg.Spool != nil {
@@ -116,8 +124,8 @@ func New(cfg Config) *Recorder {
 	r.Received(time.Now())
 	r.open.Store(new(openSpans))
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
-	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
-	r.instruments = newInstruments(provider.Meter(scope, metric.WithInstrumentationVersion(cfg.Version)))
+	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithCardinalityLimit(maxSeries))
+	r.makeInstruments(provider.Meter(scope))
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
@@ -199,10 +207,13 @@ func (r *Recorder) Save() {
 }
 
 // collect returns what there is to send.
-func (r *Recorder) collect() *metricdata.ResourceMetrics {
-	data := new(metricdata.ResourceMetrics)
-	_ = r.reader.Collect(context.Background(), data) // our only callback returns no errors
-	return data
+func (r *Recorder) collect() (list []metricdata.Metrics) {
+	var data metricdata.ResourceMetrics
+	_ = r.reader.Collect(context.Background(), &data) // our only callback returns no errors
+	for _, scope := range data.ScopeMetrics {         // at most one
+		list = append(list, scope.Metrics...)
+	}
+	return list
 }
 
 // Received records when bytes of the stream arrived.

@@ -15,18 +15,6 @@ import (
 func (r *Recorder) Count(s *runs.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(s)
-}
-
-// Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
-// but of the tokens that the run's root states, those of the span are counted already.
-func (r *Recorder) Remember(s *runs.Span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.usage(s, func(string, int64) {})
-}
-
-func (r *Recorder) record(s *runs.Span) {
 	r.changed = true
 	ctx := contextOf(s)
 	switch s.Kind() {
@@ -46,8 +34,16 @@ func (r *Recorder) record(s *runs.Span) {
 		}
 	}
 	r.usage(s, func(name string, tokens int64) {
-		r.count(ctx, name, tokens, r.with(s, usageAttributes...), anyModality)
+		r.counters[name].Add(ctx, tokens, r.with(s, usageAttributes...), anyModality)
 	})
+}
+
+// Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
+// but of the tokens that the run's root states, those of the span are counted already.
+func (r *Recorder) Remember(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.usage(s, func(string, int64) {})
 }
 
 // contextOf returns a context that makes the span an exemplar.
@@ -78,23 +74,22 @@ func chunkGaps(s *runs.Span) (gaps []float64) {
 
 func (r *Recorder) agentRan(ctx context.Context, s *runs.Span) {
 	stated := s.Stated()
-	r.measure(ctx, semconv.MetricInvokeAgentDuration, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	r.histograms[semconv.MetricInvokeAgentDuration].Record(ctx, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
 	agent := r.with(s, semconv.AgentName)
-	r.measure(ctx, semconv.MetricInvokeAgentCalls, float64(stated.Turns), agent)
-	r.measure(ctx, semconv.MetricInvokeAgentTools, float64(stated.Tools), agent)
+	r.histograms[semconv.MetricInvokeAgentCalls].Record(ctx, float64(stated.Turns), agent)
+	r.histograms[semconv.MetricInvokeAgentTools].Record(ctx, float64(stated.Tools), agent)
 }
 
 func (r *Recorder) runEnded(ctx context.Context, s *runs.Span) {
 	stated, used := s.Stated(), s.Usage()
 	outcome := attribute.String(semconv.Outcome, runs.Outcome(s.ErrorType()))
-	r.count(ctx, semconv.MetricRuns, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
+	r.counters[semconv.MetricRuns].Add(ctx, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
 	agent := r.with(s, semconv.AgentName)
-	r.count(ctx, semconv.MetricRetries, stated.Retries, agent)
-	r.measure(ctx, semconv.MetricRepeats, float64(stated.Repeats), agent)
-	r.count(ctx, semconv.MetricStalls, 0, agent) // so that the series exists before the first stall
+	r.counters[semconv.MetricRetries].Add(ctx, stated.Retries, agent)
+	r.histograms[semconv.MetricRepeats].Record(ctx, float64(stated.Repeats), agent)
+	r.counters[semconv.MetricStalls].Add(ctx, 0, agent) // so that the series exists before the first stall
 	if used.CostKnown {
-		cost, _ := r.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
-		cost.Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
+		r.cost.Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
 			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
 	}
 }
@@ -111,31 +106,31 @@ var (
 // modelCalled counts a model call; gaps are the seconds between its chunks.
 func (r *Recorder) modelCalled(ctx context.Context, s *runs.Span, gaps []float64) {
 	call := r.with(s, inferenceAttributes...)
-	r.measure(ctx, semconv.MetricInferenceDuration, s.Duration().Seconds(), r.with(s, failureAttributes...))
+	r.histograms[semconv.MetricInferenceDuration].Record(ctx, s.Duration().Seconds(), r.with(s, failureAttributes...))
 	if s.Has(semconv.TimeToFirstChunk) {
-		r.measure(ctx, semconv.MetricTimeToFirstChunk, s.Number(semconv.TimeToFirstChunk), call)
+		r.histograms[semconv.MetricTimeToFirstChunk].Record(ctx, s.Number(semconv.TimeToFirstChunk), call)
 	}
 	for _, gap := range gaps {
-		r.measure(ctx, semconv.MetricTimePerChunk, gap, call)
+		r.histograms[semconv.MetricTimePerChunk].Record(ctx, gap, call)
 	}
 	if s.Has(semconv.InputTokens) {
-		r.measure(ctx, semconv.MetricCallInputTokens, s.Number(semconv.InputTokens), call)
-		r.measure(ctx, semconv.MetricCallOutputTokens, s.Number(semconv.OutputTokens), call)
+		r.histograms[semconv.MetricCallInputTokens].Record(ctx, s.Number(semconv.InputTokens), call)
+		r.histograms[semconv.MetricCallOutputTokens].Record(ctx, s.Number(semconv.OutputTokens), call)
 	}
 }
 
 func (r *Recorder) toolCalled(ctx context.Context, s *runs.Span) {
 	seconds := s.Duration().Seconds()
-	r.measure(ctx, semconv.MetricToolDuration, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	r.histograms[semconv.MetricToolDuration].Record(ctx, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
 	if s.Has(semconv.MCPMethodName) {
-		r.measure(ctx, semconv.MetricMCPDuration, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+		r.histograms[semconv.MetricMCPDuration].Record(ctx, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
 	}
 	agent := r.with(s, semconv.AgentName)
 	if n := s.Int(semconv.ToolLinesAdded); n > 0 {
-		r.count(ctx, semconv.MetricLinesAdded, n, agent)
+		r.counters[semconv.MetricLinesAdded].Add(ctx, n, agent)
 	}
 	if n := s.Int(semconv.ToolLinesRemoved); n > 0 {
-		r.count(ctx, semconv.MetricLinesRemoved, n, agent)
+		r.counters[semconv.MetricLinesRemoved].Add(ctx, n, agent)
 	}
 }
 
@@ -182,7 +177,7 @@ func (r *Recorder) Stalled(agent string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = true
-	r.count(context.Background(), semconv.MetricStalls, 1, attributes(semconv.AgentName, agent))
+	r.counters[semconv.MetricStalls].Add(context.Background(), 1, attributes(semconv.AgentName, agent))
 }
 
 // Spans counts what became of the spans. Call it once.
@@ -190,9 +185,9 @@ func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx := context.Background()
-	r.count(ctx, semconv.MetricSpansDelivered, int64(delivered))
-	r.count(ctx, semconv.MetricSpansSpooled, int64(spooled))
-	r.count(ctx, semconv.MetricSpansDropped, int64(dropped))
+	r.counters[semconv.MetricSpansDelivered].Add(ctx, int64(delivered))
+	r.counters[semconv.MetricSpansSpooled].Add(ctx, int64(spooled))
+	r.counters[semconv.MetricSpansDropped].Add(ctx, int64(dropped))
 }
 
 // An openKey is what open spans are counted by: runs by agent, tool calls by agent

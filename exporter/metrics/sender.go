@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
@@ -16,26 +18,33 @@ import (
 // A delta is not repeated, so it is sent again if the receiver certainly has not taken it.
 type sender struct {
 	exporter Exporter
+	resource *resource.Resource
+	scope    instrumentation.Scope
 	gate     *Gate
 	spool    *spool.Spool          // nil if nothing is kept
 	journal  *spool.MetricsJournal // of held; nil without a spool
 
 	report   Report
-	held     *metricdata.ResourceMetrics // what the receiver has not taken: the last values, and all deltas that may be sent again
-	rejected *metricdata.ResourceMetrics // by the receiver for good, in the last attempt
-	retry    bool                        // another attempt may succeed
-	unwanted bool                        // the receiver takes no metrics
+	held     []metricdata.Metrics // what the receiver has not taken: the last values, and all deltas that may be sent again
+	rejected []metricdata.Metrics // by the receiver for good, in the last attempt
+	retry    bool                 // another attempt may succeed
+	unwanted bool                 // the receiver takes no metrics
 
 	drainFrom time.Time // no sending of earlier processes' metrics before this time, after a failure
 }
 
+// encode returns an ExportMetricsServiceRequest.
+func (s *sender) encode(list []metricdata.Metrics) ([]byte, error) {
+	return s.exporter.Encode(&metricdata.ResourceMetrics{
+		Resource: s.resource, ScopeMetrics: []metricdata.ScopeMetrics{{Scope: s.scope, Metrics: list}},
+	})
+}
+
 // send makes one attempt for data, and for the deltas that the receiver has not
 // taken before.
-func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	if s.rejected != nil {
-		_, deltas := count(s.rejected)
-		s.report.Lost += deltas
-	}
+func (s *sender) send(ctx context.Context, data []metricdata.Metrics) error {
+	_, lost := count(s.rejected)
+	s.report.Lost += lost
 	data = merge(s.held, data)
 	s.held, s.rejected = nil, nil
 	cumulative, deltas := count(data)
@@ -45,7 +54,7 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 	if s.journal != nil && deltas > 0 { // from now on they may have arrived
 		s.journal.Clear(ctx)
 	}
-	request, err := s.exporter.Encode(data)
+	request, err := s.encode(data)
 	if err == nil {
 		err = s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, request) })
 	}
@@ -53,7 +62,7 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 }
 
 // hold adds later metrics to those that the receiver has not taken.
-func (s *sender) hold(later *metricdata.ResourceMetrics) { s.held = merge(s.held, later) }
+func (s *sender) hold(later []metricdata.Metrics) { s.held = merge(s.held, later) }
 
 // diskPatience is how long the disk may take to save them.
 const diskPatience = 1500 * time.Millisecond
@@ -66,20 +75,16 @@ func (s *sender) save(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, diskPatience)
 	defer cancel()
-	if s.held != nil && !s.unwanted {
-		totals := only(s.held, isTotal)
-		if cumulative, deltas := count(totals); cumulative+deltas > 0 {
-			if request, err := s.exporter.Encode(totals); err == nil {
-				_ = s.journal.Replace(ctx, request) // on failure, a kill loses what was counted since the last time
-			}
-			return
-		}
+	counted := totals(s.held)
+	if len(counted) == 0 || s.unwanted {
+		s.journal.Clear(ctx)
+	} else if request, err := s.encode(counted); err == nil {
+		_ = s.journal.Replace(ctx, request) // on failure, a kill loses what was counted since the last time
 	}
-	s.journal.Clear(ctx)
 }
 
 // settle counts what became of a request, and holds what may be sent again.
-func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
+func (s *sender) settle(data []metricdata.Metrics, err error) error {
 	cumulative, deltas := count(data)
 	if err == nil {
 		s.report.Delivered += cumulative + deltas
@@ -114,7 +119,7 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 
 // mayRetry reports whether it makes sense to try again after err.
 func (s *sender) mayRetry(err error) bool {
-	return err != nil && s.retry && s.held != nil && !isNotSent(err)
+	return err != nil && s.retry && len(s.held) > 0 && !isNotSent(err)
 }
 
 // drainRest is the pause after a failure, or after another process was found sending.
@@ -155,10 +160,7 @@ func (s *sender) close(disk context.Context) Report {
 }
 
 // keep spools metrics that were not delivered, and counts them.
-func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, rejected bool) {
-	if rest == nil {
-		return
-	}
+func (s *sender) keep(disk context.Context, rest []metricdata.Metrics, rejected bool) {
 	cumulative, deltas := count(rest)
 	points := cumulative + deltas
 	if points == 0 {
@@ -168,7 +170,7 @@ func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, re
 		s.report.Lost += points
 		return
 	}
-	body, err := s.exporter.Encode(rest)
+	body, err := s.encode(rest)
 	if err == nil {
 		err = s.spool.Put(disk, s.exporter.Destination(), spool.Request{Body: body, Points: points, Rejected: rejected}, s.report.Cause.Error())
 	}
@@ -180,36 +182,4 @@ func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, re
 	default:
 		s.report.Spooled += points
 	}
-}
-
-// count returns how many data points there are of either kind.
-func count(data *metricdata.ResourceMetrics) (cumulative, deltas int) {
-	for _, scope := range data.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if n, delta := pointsOf(m.Data); delta {
-				deltas += n
-			} else {
-				cumulative += n
-			}
-		}
-	}
-	return cumulative, deltas
-}
-
-// pointsOf returns how many data points a metric has, and whether they are deltas.
-func pointsOf(data metricdata.Aggregation) (n int, delta bool) {
-	const d = metricdata.DeltaTemporality
-	switch data := data.(type) {
-	case metricdata.Sum[int64]:
-		return len(data.DataPoints), data.Temporality == d
-	case metricdata.Sum[float64]:
-		return len(data.DataPoints), data.Temporality == d
-	case metricdata.Histogram[float64]:
-		return len(data.DataPoints), data.Temporality == d
-	case metricdata.ExponentialHistogram[float64]:
-		return len(data.DataPoints), data.Temporality == d
-	case metricdata.Gauge[float64]:
-		return len(data.DataPoints), false
-	}
-	return 0, false
 }

@@ -8,9 +8,9 @@ package receipt
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spantee/spantee/exporter"
@@ -115,49 +115,20 @@ func (r *Receipt) Finish(version string, exitStatus int, complete bool, spans ex
 }
 
 // WriteFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one. What a process that was killed has left beside the file is
-// removed.
+// one or the whole new one.
 func (r *Receipt) WriteFile(name string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	dir, prefix := filepath.Dir(name), "."+filepath.Base(name)+"."
-	removeLeftovers(dir, prefix)
-	f, err := os.CreateTemp(dir, prefix+"*"+partial) // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.partial") // with mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // which fails after the rename
 	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), name)
-}
-
-const (
-	// partial ends the name of a file that is being written.
-	partial = ".partial"
-
-	// leftoverAge is far more than writing a file takes: another process may be at it.
-	leftoverAge = time.Minute
-)
-
-func removeLeftovers(dir, prefix string) {
-	files, _ := os.ReadDir(dir) // an error comes again
-	for _, f := range files {
-		if !strings.HasPrefix(f.Name(), prefix) || !strings.HasSuffix(f.Name(), partial) {
-			continue
-		}
-		if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > leftoverAge {
-			os.Remove(filepath.Join(dir, f.Name()))
-		}
-	}
 }

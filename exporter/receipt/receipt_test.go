@@ -405,31 +405,27 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// A killed process may leave a part of a receipt, which the next one removes, unless it may
-// be another process's that is still being written.
-func TestLeftovers(t *testing.T) {
+// A receipt replaces the file, and leaves nothing beside it, also if it cannot be written.
+func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
-	long := time.Now().Add(-time.Hour)
-	for name, at := range map[string]time.Time{
-		".r.json.1.partial": long, ".r.json.2.partial": time.Now(), ".r.json.bak": long, ".other.json.1.partial": long,
-	} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := new(receipt.Receipt).WriteFile(filepath.Join(dir, "r.json")); err != nil {
+	name := filepath.Join(dir, "r.json")
+	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
+	r := &receipt.Receipt{Spantee: "new"}
+	if err := r.WriteFile(name); err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, f := range files {
-		names = append(names, f.Name())
+	if b, err := os.ReadFile(name); err != nil || !bytes.Contains(b, []byte(`"spantee_version": "new"`)) {
+		t.Errorf("%v, %s", err, b)
 	}
-	if want := []string{".other.json.1.partial", ".r.json.2.partial", ".r.json.bak", "r.json"}; !slices.Equal(names, want) {
-		t.Errorf("%q, want %q", names, want)
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteFile(filepath.Join(dir, "folder")); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v", files, err)
 	}
 }

@@ -68,7 +68,7 @@ func (r *Recorder) Add(s *runs.Span) {
 		delete(r.records, id)
 		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
 		omitted := run.describe(id)
-		r.totals.add(&omitted.Totals, r.omitted == 0)
+		r.totals.add(&omitted.Totals)
 		r.omitted++
 	}
 }
@@ -77,19 +77,21 @@ func (r *Recorder) Add(s *runs.Span) {
 func (r *Recorder) Receipt() *Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	receipt := &Receipt{SchemaVersion: SchemaVersion, Totals: r.totals, RunsTotal: r.omitted, Runs: []Run{}}
-	receipt.Failures, receipt.LimitsReached = maps.Clone(r.totals.Failures), slices.Clone(r.totals.LimitsReached)
+	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, Runs: []Run{}}
+	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}} // in JSON they are never null
+	if r.omitted > 0 {
+		receipt.add(&r.totals)
+	}
 	for _, id := range r.order {
 		run := r.records[id].describe(id)
 		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
 			receipt.Counts.add(&run.Counts)
 			continue
 		}
-		receipt.add(&run.Totals, receipt.RunsTotal == 0)
+		receipt.add(&run.Totals)
 		receipt.RunsTotal++
 		receipt.Runs = append(receipt.Runs, run)
 	}
-	receipt.fill()
 	return receipt
 }
 
@@ -205,28 +207,19 @@ func (r *record) describe(trace string) Run {
 	}
 	run.Counts = Counts{
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
-		Failures: maps.Clone(r.Failures), Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: slices.Clone(r.limits),
+		Failures: map[string]int{}, Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: append([]string{}, r.limits...),
 	}
+	maps.Copy(run.Failures, r.Failures)
 	run.Usage = r.Usage()
 	if len(run.Models) == 0 && (run.TokensKnown || run.CostKnown) { // the agent states only totals
 		run.Models = []Model{{run.Model, run.Usage}}
 	}
-	run.fill()
 	return run
 }
 
-// fill makes empty what would be null in JSON.
-func (c *Counts) fill() {
-	if c.Failures == nil {
-		c.Failures = map[string]int{}
-	}
-	if c.LimitsReached == nil {
-		c.LimitsReached = []string{}
-	}
-}
-
-// add adds a run to the totals.
-func (t *Totals) add(run *Totals, first bool) {
+// add adds a run, or several.
+func (t *Totals) add(run *Totals) {
+	first := t.Spans == 0
 	t.Succeeded = run.Succeeded && (first || t.Succeeded)
 	if first || run.Start.Before(t.Start) {
 		t.Start = run.Start
