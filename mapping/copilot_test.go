@@ -24,7 +24,6 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool, order copilotOrder
 		line("assistant.turn_start", `{"turnId":"0"}`)
 	}
 	turn := 0
-	owed := func() {} // prints the usage of the call before
 	for n := range calls {
 		if n > 0 && turnLines && order == usageAfterTurnEnd {
 			turn++
@@ -45,10 +44,6 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool, order copilotOrder
 		if order == usageBeforeMessage {
 			usage()
 		}
-		if order == usageAfterTurnStart {
-			owed()
-			owed = usage
-		}
 		line("assistant.message", fmt.Sprintf(`{"messageId":"m%d","content":%q,"toolRequests":[%s],"outputTokens":%d}`, n, text, requests, 10+n))
 		if order == usageAfterMessage {
 			usage()
@@ -68,7 +63,6 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool, order copilotOrder
 			usage()
 		}
 	}
-	owed()
 	in, out, cached := 0, 0, 0
 	for n := range calls {
 		in, out, cached = in+1000+n, out+10+n, cached+n
@@ -85,8 +79,7 @@ const (
 	usageAfterMessage copilotOrder = iota
 	usageBeforeMessage
 	usageAfterTools
-	usageAfterTurnEnd   // each call is a turn
-	usageAfterTurnStart // when the next call has begun
+	usageAfterTurnEnd // each call is a turn
 	copilotOrders
 )
 

@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -153,6 +154,9 @@ func TestStrangersBesideAgents(t *testing.T) {
 	}
 }
 
+// never is the number of a line that no stream has.
+const never = math.MaxInt
+
 // same are the foreign lines that are an agent's own to the byte, and at which line of the
 // agent's plain stream they begin to be told apart: from what the stream said before or says
 // after them.
@@ -162,7 +166,7 @@ var same = map[string]map[string]int{
 		`{"type":"message","id":"m1","role":"user","text":"Where is my order?"}`: 2,
 		`{"type":"reasoning","text":"The parcel left on Monday.","id":"r1"}`:     2,
 	},
-	"goose": {`{"type":"complete","total_tokens":12}`: 1},
+	"goose": {`{"type":"complete","total_tokens":12}`: never},
 	"pi":    {`{"type":"session","version":3,"id":"01a1f1e0-1111-7aaa-8bbb-000000000009","timestamp":"2026-10-02T09:00:00.000Z","cwd":"/home/dev/shop"}`: 4},
 }
 

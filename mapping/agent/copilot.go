@@ -26,6 +26,7 @@ var copilot = Agent{
 	objects: func() objectDecoder {
 		d := new(copilotDecoder)
 		d.newRun()
+		d.over = false
 		return d
 	},
 	Proof: shapes(
@@ -56,141 +57,86 @@ type copilotDecoder struct {
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
 	names   map[string]string       // of the tools that messages ask for, by call
+	running map[string]bool         // tool calls that have started
 	fault   string                  // the last error's type
-	end     held                    // of the run, by session.shutdown: a result may follow that names the session
-	shut    []byte                  // the session that ended with session.shutdown
-	running map[string]bool         // tool calls
-	early   held                    // the end of a tool call whose start has not come
-	turnEnd held                    // of the turn before: its usage may follow
+	early   held                    // the end of a tool call or of a turn: see holdEnd
+	end     held                    // of the run, by session.shutdown: a result may follow
 }
 
 // A copilotCall is the state of a model call.
 type copilotCall struct {
-	turn            string // the id of the turn that it is part of
-	begun           bool   // a TurnStart was emitted
-	message         []byte // the id of its whole message, nil before that came
-	ended           bool   // by assistant.turn_end
-	texts, thoughts int    // deltas since the last whole text
-	thought         bool
-	id              string // the API's id of the call
-	usage           Usage
-	counted         bool  // by assistant.usage: a message states only its output
-	late            Usage // of earlier calls, which came too late for their own chats
-	uncounted       []copilotOutput
-	tools           bool   // it asks for tools
-	called          bool   // a tool that it asked for has started
-	answered        bool   // with a whole message or a tool call
-	fault           string // the type of an error after which nothing came
-}
-
-// A copilotOutput is the output of an earlier call, whose usage has not come.
-type copilotOutput struct {
-	id     string
-	tokens int64
-}
-
-// maxUncounted is how many calls are remembered whose usage has not come: older builds
-// print none.
-const maxUncounted = 64
-
-// next begins another call.
-func (c *copilotCall) next(turn string) {
-	c.endUsage()
-	*c = copilotCall{turn: turn, begun: true, uncounted: c.uncounted}
-}
-
-// endUsage records that the chat of a call gets no more usage.
-func (c *copilotCall) endUsage() {
-	if c.message == nil || c.counted || !c.usage.Known {
-		return
-	}
-	c.counted = true
-	c.uncounted = append(c.uncounted[max(0, len(c.uncounted)-maxUncounted+1):], copilotOutput{c.id, c.usage.Output})
-}
-
-// earlier takes the earlier call that a usage belongs to from those that have none. If the
-// lines have no ids, it is the oldest one, unless the current call's message has just that
-// output.
-func (c *copilotCall) earlier(id string, used *Usage) (output int64, ok bool) {
-	own := c.message != nil && !c.counted && c.usage.Output == used.Output
-	if id == c.id && (id != "" || own) {
-		return 0, false
-	}
-	i := slices.IndexFunc(c.uncounted, func(o copilotOutput) bool { return id == "" || o.id == "" || o.id == id })
-	if i < 0 {
-		return 0, false
-	}
-	output = c.uncounted[i].tokens
-	c.uncounted = slices.Delete(c.uncounted, i, i+1)
-	return output, true
+	turn         string // the id of the turn that it is part of
+	begun        bool   // a TurnStart was emitted
+	id           string // the API's id of the call
+	message      []byte // the id of its whole message, nil before that came
+	known        bool   // tokens were stated
+	counted      bool   // by assistant.usage: a message states only its output
+	tools        bool   // it asks for tools
+	called       bool   // a tool that it asked for has started
+	ended        bool   // by assistant.turn_end
+	textDeltas   bool   // since the last whole text
+	thoughts     bool   // it has printed thinking
+	thoughtDelta bool   // since the last whole block of thinking
+	fault        string // the type of an error after which nothing came
 }
 
 // newRun resets the state for a new session.
 func (d *copilotDecoder) newRun() {
-	d.session, d.begun, d.fault, d.end, d.started, d.turnEnd = nil, false, "", nil, nil, nil
-	d.calls, d.parents = map[string]*copilotCall{}, map[string][]byte{}
-	d.running, d.names = map[string]bool{}, map[string]string{}
+	*d = copilotDecoder{
+		lineOf: d.lineOf, over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
+		names: map[string]string{}, running: map[string]bool{},
+	}
 }
 
 func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
-	return d.endRun(d.endTurn(d.early.take(dst)))
-}
-
-// endTurn appends the end of a turn that was held back.
-func (d *copilotDecoder) endTurn(dst []Event) []Event {
-	if d.turnEnd != nil {
-		dst = d.turnEnd.take(dst)
-		for _, c := range d.calls {
-			if c.ended {
-				c.endUsage()
-			}
-		}
-	}
-	return dst
+	return d.endRun(d.early.take(dst))
 }
 
 // endRun appends the end of a run that ended with session.shutdown.
 func (d *copilotDecoder) endRun(dst []Event) []Event {
 	if d.end != nil {
 		dst = d.end.take(dst)
-		d.shut = d.session
 		d.newRun()
-		d.over = true
 	}
 	return dst
 }
 
-// besideUsage are the types of lines that may come between the end of a turn and its usage,
-// and the usage.
-var besideUsage = set("assistant.usage", "session.usage_info", "session.idle", "hook.start", "hook.end")
-
-// releasing are the types of lines that release the held end of a tool call: the
-// call's start cannot follow them.
-var releasing = set("user.message", "assistant.turn_start", "assistant.turn_end", "assistant.message", "assistant.message_delta",
-	"tool.execution_start", "tool.execution_complete", "session.start", "session.shutdown", "result")
-
 func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
 	l.name = string(l.typ)
-	if l.name == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
+	if l.name == "result" && len(l.session) == 0 && !l.ExitCode.Known { // another agent's
 		return append(dst, Event{Kind: Unknown})
 	}
-	starts := l.name == "tool.execution_start" && len(d.early) > 0 && bytes.Equal(l.ID, d.early[0].ID)
-	if releasing[l.name] && !starts {
-		dst = d.early.take(dst)
-	}
-	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] {
-		d.early = hold(d.lineEvents(nil)...)
-		return dst
-	}
-	if !besideUsage[l.name] {
-		dst = d.endTurn(dst)
-	}
+	early, from := d.early, len(dst)
+	d.early = nil
 	dst = d.lineEvents(dst)
-	if starts {
-		delete(d.running, string(l.ID))
-		dst = d.early.take(dst)
+	switch {
+	case l.Kind == Unknown, l.Kind == Notice && l.Notice == "":
+		d.early = early
+	case len(early) > 0 && l.precedes(&early[0]):
+		dst = append(dst, early...)
+	default:
+		dst = slices.Insert(dst, from, early...)
 	}
+	return dst
+}
+
+// precedes reports whether a line belongs before an end that came before it: lines may be a
+// few milliseconds out of order.
+func (l *copilotLine) precedes(end *Event) bool {
+	switch l.name {
+	case "tool.execution_start":
+		return end.Kind == ToolEnd && bytes.Equal(end.ID, l.ID)
+	case "assistant.usage":
+		return end.Kind == TurnEnd
+	}
+	return false
+}
+
+// holdEnd holds the current event back until the next line that says more than its time.
+func (d *copilotDecoder) holdEnd(dst []Event) []Event {
+	d.line.Session = d.session
+	d.early = hold(d.line.Event)
 	return dst
 }
 
@@ -206,15 +152,15 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	}
 	from := len(dst)
 	if !d.begun && l.begins(d.over) {
-		d.begun, d.over = true, false
+		d.begun = true
 		if l.name == "session.start" {
 			d.session = bytes.Clone(l.session)
 		}
 		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.Facts})
 	}
-	if !d.begun && (l.name != "result" || len(l.session) > 0 && bytes.Equal(l.session, d.shut)) {
+	if !d.begun && l.name != "result" {
 		l.Kind = Ignored // a cleanup line of a run that is over
-		if !strings.Contains(l.name, ".") && l.name != "result" {
+		if !strings.Contains(l.name, ".") {
 			l.Kind = Unknown
 		}
 		return append(dst, l.Event)
@@ -224,13 +170,12 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	}
 	dst = d.classify(dst)
 	for i := from; i < len(dst); i++ {
-		if dst[i].Kind != SessionNamed && dst[i].Session == nil {
+		if dst[i].Kind != SessionNamed {
 			dst[i].Session = d.session
 		}
 	}
 	if l.name == "result" {
 		d.newRun()
-		d.over = true
 	}
 	return dst
 }
@@ -264,26 +209,24 @@ func (d *copilotDecoder) call() *copilotCall { return recall(d.calls, d.line.age
 // come.
 func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	l, c := &d.line, d.call()
-	over := c.message != nil && c.usage.Known && !bytes.Equal(c.message, l.messageID)
-	ended := c.ended
-	if l.name == "assistant.usage" {
-		over = c.message != nil && c.counted
-		ended = ended && (over || c.message == nil)
-	}
-	if id := string(l.ModelCallID); id != "" && c.id != "" {
-		over = id != c.id
-	}
-	if c.counted && c.called && l.name != "assistant.usage" { // and a message after its tools is another call's
+	isUsage := l.name == "assistant.usage"
+	over := c.ended || c.message != nil && c.known && !bytes.Equal(c.message, l.messageID)
+	switch id := string(l.ModelCallID); {
+	case isUsage: // a turn's last call may get it after the turn has ended
+		over = c.counted || c.ended && c.message == nil
+	case c.counted && c.called: // a message after the call's tools is another call's
 		over = true
+	case id != "" && c.id != "":
+		over = c.ended || id != c.id
 	}
-	if !c.begun || ended || over {
-		c.next(c.turn)
+	if !c.begun || over {
+		*c = copilotCall{turn: c.turn, begun: true}
 		dst = append(dst, Event{Kind: TurnStart, Time: l.Time, Parent: l.Parent})
 	}
 	if len(l.ModelCallID) > 0 {
 		c.id = string(l.ModelCallID)
 	}
-	if l.name != "assistant.usage" {
+	if !isUsage {
 		c.fault = ""
 	}
 	return dst, c
@@ -295,42 +238,29 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	switch l.name {
 	case "session.start":
 	case "user.message":
-		l.Kind, l.Text = Prompt, l.content
+		l.Kind = Prompt
 	case "assistant.turn_start":
-		d.call().next(l.turn)
+		*d.call() = copilotCall{turn: l.turn, begun: true}
 		l.Kind = TurnStart
 	case "assistant.message_delta":
 		dst, c := d.output(dst)
-		c.texts++
+		c.textDeltas = true
 		l.Kind = TextDelta
 		return append(dst, l.Event)
 	case "assistant.reasoning_delta":
 		dst, c := d.output(dst)
-		c.thoughts++
-		c.thought = true
+		c.thoughts, c.thoughtDelta = true, true
 		l.Kind = ThinkingDelta
 		return append(dst, l.Event)
 	case "assistant.reasoning":
 		dst, c := d.output(dst)
-		return d.reasoning(dst, c, l.content)
+		return d.reasoning(dst, c, l.Text)
 	case "assistant.message":
 		return d.message(dst)
 	case "assistant.usage":
-		if c := d.call(); c.begun {
-			if output, ok := c.earlier(string(l.ModelCallID), &l.used); ok {
-				l.used.Output = max(0, l.used.Output-output)
-				c.late.Add(&l.used)
-				l.Kind, l.Usage, l.ModelCallID, l.FinishReason = TextEnd, c.used(), nil, ""
-				break
-			}
-		}
 		dst, c := d.output(dst)
-		if !c.counted {
-			c.usage = Usage{}
-		}
-		c.counted = true
-		c.usage.Add(&l.used)
-		l.Kind, l.Usage = TextEnd, c.used()
+		c.known, c.counted = true, true
+		l.Kind = TextEnd
 		return append(dst, l.Event)
 	case "assistant.turn_end":
 		c := d.call()
@@ -341,21 +271,20 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		c.ended = true
 		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
-		l.Session = d.session
-		d.turnEnd = hold(l.Event)
-		return dst
+		return d.holdEnd(dst)
 	case "tool.execution_start":
-		c := d.call()
-		c.answered, c.called = true, true
+		d.call().called = true
 		remember(d.running, l.ID, true)
 		d.nameTool()
 		l.Kind = ToolStart
 		l.tool().finish()
 	case "tool.execution_complete":
-		delete(d.running, string(l.ID))
 		d.nameTool()
 		l.Kind = ToolEnd
 		l.finishTool()
+		if len(l.ID) > 0 && !d.running[string(l.ID)] {
+			return d.holdEnd(dst)
+		}
 	case "subagent.started":
 		if len(l.agent) == 0 && len(d.started) < maxSessions {
 			d.started = append(d.started, bytes.Clone(l.ID))
@@ -371,9 +300,6 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "session.shutdown":
 		d.shutdown()
-		if len(d.session) > 0 {
-			return d.endRun(dst)
-		}
 	case "result":
 		return d.result(dst)
 	default:
@@ -386,7 +312,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 func (d *copilotDecoder) fail(fault string) {
 	l := &d.line
 	d.fault = fault
-	if c := d.call(); !c.answered {
+	if c := d.call(); c.message == nil && !c.called {
 		c.fault = fault
 	}
 	l.Kind, l.Status = RunError, fault
@@ -426,10 +352,10 @@ func (d *copilotDecoder) nameTool() {
 func (d *copilotDecoder) reasoning(dst []Event, c *copilotCall, text []byte) []Event {
 	l := &d.line
 	ev := Event{Kind: ThinkingMessage, Time: l.Time, Parent: l.Parent, Text: text}
-	if c.thoughts > 0 {
+	if c.thoughtDelta {
 		ev.Kind = ThinkingEnd
 	}
-	c.thoughts, c.thought = 0, true
+	c.thoughts, c.thoughtDelta = true, false
 	return append(dst, ev)
 }
 
@@ -437,35 +363,25 @@ func (d *copilotDecoder) reasoning(dst []Event, c *copilotCall, text []byte) []E
 func (d *copilotDecoder) message(dst []Event) []Event {
 	l := &d.line
 	dst, c := d.output(dst)
-	if len(l.thinking) > 0 && (!c.thought || c.thoughts > 0) {
+	if len(l.thinking) > 0 && (!c.thoughts || c.thoughtDelta) {
 		dst = d.reasoning(dst, c, l.thinking)
 	}
-	l.Kind, l.Text = TextMessage, l.content
-	if c.texts > 0 || len(l.content) == 0 {
+	l.Kind = TextMessage
+	if c.textDeltas || len(l.Text) == 0 {
 		l.Kind, l.Text = TextEnd, nil
 	}
-	c.texts, c.thought, c.answered = 0, false, true
+	c.textDeltas, c.thoughts = false, false
 	c.message = append([]byte{}, l.messageID...)
 	c.tools = c.tools || len(l.requests) > 0
 	for _, r := range l.requests {
 		remember(d.names, r.id, r.name)
 	}
-	if !c.counted && l.used.Known {
-		c.usage = l.used
-		c.usage.OutputOnly = true
-	}
-	if c.usage.Known || c.late.Known {
-		l.Usage = c.used()
+	if c.counted {
+		l.Usage = nil
+	} else if l.Usage != nil {
+		c.known, l.Usage.OutputOnly = true, true
 	}
 	return append(dst, l.Event)
-}
-
-// used returns the usage that the chat of a call has.
-func (c *copilotCall) used() *Usage {
-	u := c.usage
-	u.Add(&c.late)
-	u.OutputOnly = u.OutputOnly && !c.late.Known
-	return &u
 }
 
 // shutdown handles the end of a session, which has its totals. The SDK's stream ends with
@@ -493,7 +409,7 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	if d.end != nil {
 		l.Usage = d.end[0].Usage
 	}
-	if l.exit.Known && l.exit.Code != 0 {
+	if l.ExitCode.Known && l.ExitCode.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
 	}
 	return append(dst, l.Event)
@@ -509,15 +425,13 @@ type copilotLine struct {
 	id, agent, session []byte
 	parentCall         []byte
 	selected           []byte // model
-	content, thinking  []byte
+	thinking           []byte
 	requestID          []byte
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
 	success            bool
-	used               Usage
 	total              *Usage
-	exit               Exit
 }
 
 // A toolRequest is a tool call that a message asks for.
@@ -548,7 +462,7 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 	case "sessionId":
 		l.session = readID(r)
 	case "exitCode":
-		l.exit.Code, l.exit.Known = r.Int()
+		l.ExitCode.Code, l.ExitCode.Known = r.Int()
 	case "usage":
 		l.runUsage(r)
 	case "data":
@@ -568,12 +482,10 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.selected = jsonscan.Unquote(r.Str())
 	case "context":
 		readMember(r, "cwd", func() { l.line.field(r, []byte("cwd")) })
-	case "content":
-		l.content = r.Str()
+	case "content", "deltaContent":
+		l.Text = r.Str()
 	case "reasoningText":
 		l.thinking = r.Str()
-	case "deltaContent":
-		l.Text = r.Str()
 	case "toolRequests":
 		for range r.Elements() {
 			var t toolRequest
@@ -588,7 +500,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 			l.requests = append(l.requests, t)
 		}
 	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
-		l.used.count(r, key)
+		l.used().count(r, key)
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":

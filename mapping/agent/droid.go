@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"cmp"
-	"hash/maphash"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
@@ -40,18 +39,11 @@ var droid = Agent{
 type droidDecoder struct {
 	lineOf[droidLine, *droidLine]
 	holdsNothing
-	session []byte // of the last init line: most lines of some builds name none
-	unnamed bool   // lines came before any had a session id
-	stamped bool   // the build writes times
-	seed    maphash.Seed
-	texts   map[string]droidText
+	session []byte         // of the last init line: most lines of some builds name none
+	unnamed bool           // lines came before any had a session id
+	stamped bool           // the build writes times
+	texts   map[string]int // how many bytes of each have come
 	calls   map[string]*droidCall
-}
-
-// A droidText is a text as last read.
-type droidText struct {
-	size int
-	hash uint64
 }
 
 // A droidCall is a call of a tool.
@@ -61,8 +53,7 @@ type droidCall struct {
 }
 
 func (d *droidDecoder) newRun(session []byte) {
-	d.session, d.seed = bytes.Clone(session), maphash.MakeSeed()
-	d.texts, d.calls = map[string]droidText{}, map[string]*droidCall{}
+	d.session, d.texts, d.calls = bytes.Clone(session), map[string]int{}, map[string]*droidCall{}
 }
 
 func (d *droidDecoder) events(dst []Event) []Event {
@@ -106,7 +97,7 @@ func (d *droidDecoder) events(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// text handles a text, or the part by which it has grown.
+// text handles a text, or what it has grown by.
 func (d *droidDecoder) text() {
 	l := &d.line
 	d.stamped = d.stamped || l.Time != 0
@@ -114,17 +105,15 @@ func (d *droidDecoder) text() {
 		l.Kind = Unknown
 		return
 	}
-	said := d.texts[string(l.ID)]
-	all := l.Text
-	switch {
-	case said.size == 0 || len(l.ID) == 0:
-	case len(all) <= said.size:
-		l.Kind = Ignored
-		return
-	case maphash.Bytes(d.seed, all[:said.size]) == said.hash:
-		l.Text = all[said.size:]
+	if len(l.ID) > 0 {
+		size, said := len(l.Text), d.texts[string(l.ID)]
+		if size <= said && said > 0 {
+			l.Kind = Ignored
+			return
+		}
+		l.Text = l.Text[said:]
+		remember(d.texts, l.ID, size)
 	}
-	remember(d.texts, l.ID, droidText{len(all), maphash.Bytes(d.seed, all)})
 	switch {
 	case string(l.typ) == "reasoning":
 		l.Kind = ThinkingMessage

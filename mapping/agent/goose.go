@@ -24,31 +24,20 @@ var goose = Agent{
 	),
 }
 
-// A gooseDecoder reads one stream of runs, one after the other. It holds back the end of a
-// run: other programs print such a line, too.
+// A gooseDecoder reads one stream of runs, one after the other.
 type gooseDecoder struct {
 	lineOf[gooseLine, *gooseLine]
+	holdsNothing
 	begun    bool
 	calls    map[string]bool // in flight
 	together bool            // several calls are in flight at once
 	failed   bool            // an error came, and no text since
-	last     []byte          // the id of the last message
-	answered bool            // the last message may be the last one of the run
-	end      held            // of the run, if no other message of it follows
-}
-
-func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
-	if d.end != nil {
-		d.begun, d.failed = false, false
-	}
-	return d.end.take(dst)
 }
 
 // A gooseLine is one line.
 type gooseLine struct {
 	line
 	content []byte
-	usage   Usage
 }
 
 func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
@@ -58,29 +47,22 @@ func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
 	case "type", "error", "model":
 		l.line.field(r, key)
 	default:
-		l.usage.count(r, key)
+		l.used().count(r, key)
 	}
 }
 
 func (d *gooseDecoder) events(dst []Event) []Event {
 	l := &d.line
-	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.ID) > 0 && bytes.Equal(l.ID, d.last)) {
-		d.end = nil // it was another program's
-	} else if typ == "message" || typ == "error" {
-		dst = d.Flush(0, dst)
-	}
 	ev := Event{Kind: Unknown, Time: l.Time}
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
-		d.begun = true
+		d.begun, d.failed = true, false
 		d.calls = map[string]bool{}
 		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.ID), Model: l.Model})
 	}
 	switch string(l.typ) {
 	case "message":
 		if len(l.content) > 0 && l.content[0] == '[' {
-			dst = d.blocks(dst, ev)
-			d.last, d.answered = bytes.Clone(l.ID), l.role == "assistant" && len(d.calls) == 0
-			return dst
+			return d.blocks(dst, ev)
 		}
 	case "notification", "model_change":
 		ev.Kind = Ignored
@@ -91,18 +73,11 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 		if !d.begun {
 			break
 		}
-		ev.Kind, ev.Failed, ev.Arrival = RunEnd, d.failed, l.Arrival
+		d.begun = false
+		ev.Kind, ev.Failed, ev.Usage = RunEnd, d.failed, l.Usage
 		if d.failed {
 			ev.Status = gooseError
 		}
-		if l.usage.Known || l.usage.CostKnown {
-			u := l.usage
-			ev.Usage = &u
-		}
-		if d.end == nil || d.end[0].Usage == nil {
-			d.end = hold(ev)
-		}
-		return dst
 	}
 	return append(dst, ev)
 }
@@ -110,14 +85,7 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 // gooseError is the type of all errors: the lines have only a text.
 const gooseError = "error"
 
-// maxSeconds keeps a time in seconds within an Instant.
-const maxSeconds = maxMillis / 1000
-
 func (l *gooseLine) message(r *jsonscan.Reader) {
-	if r.Peek() == '"' { // of a notification
-		l.fault = r.Str()
-		return
-	}
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
@@ -125,7 +93,7 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 		case "role":
 			l.role = string(enumOf(r))
 		case "created":
-			if s, ok := r.Int(); ok && 0 < s && s < maxSeconds {
+			if s, ok := r.Int(); ok && 0 < s && s < maxMillis/1000 {
 				l.Time = Instant(s) * 1000 * Milliseconds
 			}
 		case "content":
