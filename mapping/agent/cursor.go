@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-
-	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
 // cursor is Cursor's CLI, run with --output-format stream-json. Its lines are known
@@ -55,31 +53,29 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
-	dst = s.release(ev, dst)
+	dst = s.name(ev, s.release(ev, dst))
 	switch ev.Kind {
 	case RunStart:
 		s.begin(ev.Session)
 	case TextDelta:
 		return s.said(ev, dst)
 	case TextMessage:
-		if text := jsonscan.Unquote(ev.Text); s.segment.begins(text) {
-			if len(text) > s.segment.size {
-				dst = s.missingDelta(ev, text, dst)
+		if s.segment.begins(ev.Text) {
+			if missing := s.segment.missing(ev.Text); missing != nil {
+				delta := *ev
+				delta.Kind, delta.Text, delta.Final = TextDelta, missing, false
+				dst = append(dst, delta)
 			}
 			ev.Kind = TextEnd
 		}
 		s.segment.reset()
-	case Notice:
-		s.countRetry(ev, string(d.line.subtype) == "starting")
 	case RunEnd:
-		dst = append(s.name(ev, dst), *ev)
 		delete(d.sessions, string(s.id))
 		if d.current == s {
 			d.current = nil
 		}
-		return dst
 	}
-	dst = append(s.name(ev, dst), *ev)
+	dst = append(dst, *ev)
 	if ev.Kind == ToolEnd {
 		dst = d.line.appendAwaited(dst)
 	}

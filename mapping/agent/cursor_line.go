@@ -14,12 +14,11 @@ type cursorLine struct {
 	line
 	result     []byte // a result's or an error's text
 	awaited    Event  // the end of background work that a tool waited for
-	background backgrounding
+	background bool   // the call left something running
+	stamped    bool   // there is a timestamp
 
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
-
-	stamped bool // there is a timestamp
 }
 
 func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
@@ -72,8 +71,8 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-// cursorKinds are the events of lines, by type and subtype. A retry may have several
-// lines, of which one counts: see cursorSession.
+// cursorKinds are the events of lines, by type and subtype. Of the lines of a retry, the
+// first one counts.
 var cursorKinds = map[string]struct {
 	kind   Kind
 	notice string
@@ -96,7 +95,6 @@ var cursorKinds = map[string]struct {
 	"connection/reconnected":          {Notice, semconv.EventConnectionRestored},
 	"connection":                      {Notice, ""},
 	"retry/starting":                  {Notice, semconv.EventRetry},
-	"retry/resuming":                  {Notice, semconv.EventRetry},
 	"retry":                           {Notice, ""},
 }
 

@@ -1,13 +1,6 @@
 package agent
 
-import (
-	"bytes"
-	"encoding/json"
-	"hash/maphash"
-
-	"github.com/spantee/spantee/mapping/jsonscan"
-	"github.com/spantee/spantee/mapping/semconv"
-)
+import "bytes"
 
 // A cursorSession is the state of a session that its lines depend on.
 //
@@ -25,46 +18,47 @@ type cursorSession struct {
 	segment segment
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
-
-	retrying bool // a retry has started and not resumed
-	attempt  int64
 }
 
-// A segment is the text since the last repetition.
+// A segment is the text since the last repetition, still escaped.
 type segment struct {
-	n    int // deltas
-	size int
-	hash maphash.Hash
-	head []byte // the first bytes
+	deltas int
+	size   int
+	head   []byte // the first maxSegment bytes
 }
 
-// maxHead is how much of a text is compared with a whole one. The rest may
+// maxSegment is how much of a text is compared with a repetition.
+const maxSegment = 64 << 10
+
+// maxBeginning is how much of a whole text has to be the same as its deltas. The rest may
 // differ: captures are edited, and lose lines.
-const maxHead = 64
+const maxBeginning = 64
 
-func (s *segment) reset() {
-	s.n, s.size, s.head = 0, 0, s.head[:0]
-	s.hash.Reset()
-}
+func (s *segment) reset() { s.deltas, s.size, s.head = 0, 0, s.head[:0] }
 
 func (s *segment) add(text []byte) {
-	s.n++
+	s.deltas++
 	s.size += len(text)
-	s.hash.Write(text)
-	if n := maxHead - len(s.head); n > 0 {
-		s.head = append(s.head, text[:min(n, len(text))]...)
-	}
+	s.head = append(s.head, text[:min(len(text), maxSegment-len(s.head))]...)
 }
 
 // begins reports whether a whole text begins as the deltas do.
 func (s *segment) begins(text []byte) bool {
-	head, text := bytes.TrimSpace(s.head), bytes.TrimSpace(text)
-	n := min(len(head), len(text))
-	return s.n > 0 && (n > 0 || len(text) == 0) && bytes.Equal(head[:n], text[:n])
+	n := min(len(s.head), len(text), maxBeginning)
+	return s.deltas > 0 && (n > 0 || len(text) == 0) && bytes.Equal(s.head[:n], text[:n])
+}
+
+// missing returns the end of a whole text that no delta had, because the last deltas were
+// lost.
+func (s *segment) missing(text []byte) []byte {
+	if len(text) > s.size && bytes.HasPrefix(text, s.head) {
+		return text[s.size:]
+	}
+	return nil
 }
 
 func (s *segment) is(text []byte) bool {
-	return s.n > 0 && len(text) == s.size && maphash.Bytes(s.hash.Seed(), text) == s.hash.Sum64()
+	return s.deltas > 0 && len(text) == s.size && bytes.HasPrefix(text, s.head)
 }
 
 func (s *cursorSession) begin(id []byte) {
@@ -73,9 +67,7 @@ func (s *cursorSession) begin(id []byte) {
 
 // name appends a SessionNamed event if the session's id has just changed.
 func (s *cursorSession) name(ev *Event, dst []Event) []Event {
-	if ev.Kind != RunStart {
-		s.justBegun = false
-	}
+	s.justBegun = false
 	if s.oldID == nil {
 		return dst
 	}
@@ -86,10 +78,8 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 
 // said handles a text with a timestamp and without a model call.
 func (s *cursorSession) said(ev *Event, dst []Event) []Event {
-	text := jsonscan.Unquote(ev.Text)
-	dst = s.name(ev, dst)
-	switch repeats := s.segment.is(text); {
-	case s.segment.n == 0, s.segment.n == 1 && repeats:
+	switch repeats := s.segment.is(ev.Text); {
+	case s.segment.deltas == 0, s.segment.deltas == 1 && repeats:
 		ev.Session = s.id
 		s.delta, s.repeats = hold(*ev), repeats
 		return dst
@@ -97,26 +87,9 @@ func (s *cursorSession) said(ev *Event, dst []Event) []Event {
 		s.segment.reset()
 		ev.Kind = TextEnd
 	default:
-		s.segment.add(text)
+		s.segment.add(ev.Text)
 	}
 	return append(dst, *ev)
-}
-
-// missingDelta appends the end of a whole text, unescaped, that no delta had, because the
-// last deltas may have been lost.
-func (s *cursorSession) missingDelta(whole *Event, text []byte, dst []Event) []Event {
-	said, missing := text[:s.segment.size], text[s.segment.size:]
-	if !s.segment.is(said) {
-		return dst
-	}
-	quoted, _ := json.Marshal(string(missing)) // of a string, which never fails
-	quoted = quoted[1 : len(quoted)-1]
-	if left := jsonscan.UnquotedLen(whole.Text) - len(text); left > 0 && len(quoted) >= jsonscan.MinHead { // the text was shortened
-		quoted = jsonscan.AppendGap(quoted, left, left)
-	}
-	ev := *whole
-	ev.Kind, ev.Text, ev.Final = TextDelta, quoted, false
-	return append(s.name(whole, dst), ev)
 }
 
 // release appends the event that was held back, now that the line that follows
@@ -129,7 +102,7 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 	repeated := next != nil && (next.Kind == ApprovalStart || next.Kind == Notice)
 	switch {
 	case !repeated:
-		s.segment.add(jsonscan.Unquote(ev.Text))
+		s.segment.add(ev.Text)
 	case s.repeats:
 		s.segment.reset()
 		ev.Kind = TextEnd
@@ -137,17 +110,4 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 		ev.Kind = TextMessage // the only copy
 	}
 	return s.delta.take(dst)
-}
-
-// countRetry drops a resuming line if its starting line was counted. Attempts restart
-// at 1 for each request.
-func (s *cursorSession) countRetry(ev *Event, starts bool) {
-	if ev.Notice != semconv.EventRetry {
-		return
-	}
-	attempt := ev.Facts.number(semconv.Attempt)
-	if !starts && s.retrying && attempt == s.attempt {
-		ev.Notice = ""
-	}
-	s.retrying, s.attempt = starts, attempt
 }

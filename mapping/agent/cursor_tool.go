@@ -123,7 +123,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		known := cursorVariants[string(name)]
 		switch {
 		case string(name) == "isBackground":
-			l.background.state(r)
+			l.background = r.Bool() || l.background
 		case known && variant == "" && r.Peek() != 'n': // not null
 			variant = string(name)
 			exit, text = l.variant(r)
@@ -135,7 +135,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	}
 	variant = cmp.Or(variant, other) // of a future version
 	succeeded := variant == "" || variant == "async" || strings.HasSuffix(strings.ToLower(variant), "success")
-	if t.Background = succeeded && l.background.is(); t.Background {
+	if t.Background = succeeded && l.background; t.Background {
 		outcome.bool(semconv.ToolIsBackground)
 	} else if exit.Known { // Cursor reports 0 while a command is still running
 		outcome.int(semconv.ProcessExitCode, exit.Code)
@@ -151,18 +151,6 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		t.ErrorText = text
 	}
 }
-
-// A backgrounding says whether a call left something running. A reason counts only
-// if isBackground is absent or null: some builds give one to every call.
-type backgrounding struct{ stated, stays, reason bool }
-
-func (b *backgrounding) state(r *jsonscan.Reader) {
-	stated := string(r.Raw())
-	b.stated = b.stated || stated != "null"
-	b.stays = b.stays || stated == "true"
-}
-
-func (b *backgrounding) is() bool { return b.stays || !b.stated && b.reason }
 
 var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "permissionDenied", "spawnError",
 	"fileNotFound", "notFile", "fileBusy", "notFound", "readPermissionDenied", "writePermissionDenied",
@@ -223,10 +211,7 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (exit Exit, text []byte) {
 				t.ErrorType = semconv.ErrorTool
 			}
 		case "isBackground":
-			l.background.state(r)
-		case "backgroundReason":
-			reason := r.Str()
-			l.background.reason = len(reason) > 0 && !isUnspecified(reason)
+			l.background = r.Bool() || l.background
 		case "shellId":
 			t.Task = wordOf(r)
 		case "agentId":
