@@ -117,6 +117,16 @@ func isRandom(v string) bool {
 	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isDate(v) && !isChain(v)
 }
 
+// looksIssued reports whether what follows a prefix is random. In sk-spinner-container
+// it is not.
+func looksIssued(rest string) bool {
+	m := makeupOf(rest)
+	if m.digits == 0 {
+		return m.upper > 2 && m.letters-m.upper > 2 && entropy(rest) > 3
+	}
+	return entropy(rest) > 2.5 && (m.letters > 0 || len(rest) >= 16) && (m.joiners == 0 || m.letters == 0 || turnsOf(rest) >= 3)
+}
+
 // isMixedWords reports whether letters are words in camelCase.
 func isMixedWords(v string) bool {
 	runs := 0
