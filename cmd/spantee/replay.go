@@ -321,8 +321,9 @@ func (r *replayer) logs(groups []logGroup) {
 
 // group traces session logs that belong together.
 func (r *replayer) group(g logGroup) {
+	var sessions sessionLines
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.logs) }
-	stats, err := r.trace(g.first, r.say.runEnded, outputs, func(err error) {
+	stats, err := r.trace(g.first, sessions.ended, outputs, func(err error) {
 		if failed, ok := errors.AsType[*mapping.LogError](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
@@ -331,6 +332,7 @@ func (r *replayer) group(g logGroup) {
 	if len(g.logs) > 1 {
 		name = filepath.Dir(name)
 	}
+	r.say.sessions(sessions.list)
 	r.say.odd(name, stats)
 	if err == nil && g.first.named && stats.Runs == 0 {
 		err = errNoSession

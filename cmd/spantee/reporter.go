@@ -37,7 +37,6 @@ type reporter struct {
 	begun    int           // how many runs were printed when they began
 	ended    int           // how many runs have
 	waiting  []mapping.Run // that have ended, to be printed at the end
-	unlisted int           // how many more there are
 }
 
 // A result is what became of a stream.
@@ -180,8 +179,6 @@ func (r *reporter) runEnded(run mapping.Run) {
 		r.nameRun(run)
 	case len(r.waiting) < maxRuns:
 		r.waiting = append(r.waiting, run)
-	default:
-		r.unlisted++
 	}
 }
 
@@ -191,6 +188,48 @@ func (r *reporter) runInFile(name string, run mapping.Run) {
 	r.ended++
 	r.mu.Unlock()
 	r.say("%s: %s", printable(name), r.describe(run))
+}
+
+// sessions names the sessions in session logs.
+func (r *reporter) sessions(list []*sessionLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range list {
+		if r.ended += s.runs; r.verbose && !r.quiet {
+			r.line("%s session %s: %s, %s, %s", s.Agent, printable(s.Session), countFailed(s.runs, "run", s.failed),
+				countFailed(s.Tools, "tool", s.ToolErrors), s.Duration.Round(time.Millisecond))
+		}
+	}
+}
+
+// sessionLines collects the runs of sessions, in the order in which they ended.
+type sessionLines struct {
+	list []*sessionLine
+	byID map[string]*sessionLine
+}
+
+// A sessionLine is what is said about a session.
+type sessionLine struct {
+	mapping.Run
+	runs, failed int
+}
+
+func (l *sessionLines) ended(run mapping.Run) {
+	s := l.byID[run.Session]
+	if s == nil {
+		if l.byID == nil {
+			l.byID = map[string]*sessionLine{}
+		}
+		s = &sessionLine{Run: mapping.Run{Agent: run.Agent, Session: run.Session}}
+		l.byID[run.Session], l.list = s, append(l.list, s)
+	}
+	s.runs++
+	s.Tools += run.Tools
+	s.ToolErrors += run.ToolErrors
+	s.Duration += run.Duration
+	if run.ErrorType != "" {
+		s.failed++
+	}
 }
 
 // odd reports what a file contained besides events.
@@ -220,8 +259,8 @@ func (r *reporter) print(o result, hasDestination bool) {
 		for _, run := range r.waiting {
 			r.nameRun(run)
 		}
-		if r.unlisted > 0 {
-			r.line("and %s (--summary names them all)", count(r.unlisted, "more trace"))
+		if more := r.ended - len(r.waiting); more > 0 && len(r.waiting) > 0 {
+			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
 		r.lineUnlessEmpty(oddLines(o.stats))
 		if s := amount(o.delivery.Earlier.Delivered, o.delivery.Earlier.Metrics.Delivered); s != "" {
