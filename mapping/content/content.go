@@ -157,7 +157,7 @@ func suffix(s string, n int) int {
 // JSON captures a value as JSON. If it is longer than the maximum size of an attribute,
 // v becomes a cut copy.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	b := v.append(nil, math.MaxInt, c.max)
+	b := v.append(nil, math.MaxInt, math.MaxInt, c.max)
 	if len(b) > c.max {
 		var cut int
 		*v, cut = v.cut(c.max)
@@ -166,7 +166,7 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 			to.Lost += lost // not even a part of it fits
 			return
 		}
-		b = v.append(b[:0], math.MaxInt, c.max)
+		b = v.append(b[:0], math.MaxInt, math.MaxInt, c.max)
 	}
 	to.Add(key, string(b), lost)
 }
