@@ -140,6 +140,8 @@ type drain struct {
 	running sync.WaitGroup
 	one     sync.Mutex // held while the spool is drained
 
+	recovered bool // this process has looked for journals of killed ones
+
 	mu    sync.Mutex
 	from  time.Time // no draining before this time, after a failure
 	until time.Time // when Close stops draining; zero until all own spans are done
@@ -176,7 +178,10 @@ func (e *Exporter) drain() {
 		b := Backlog{Spool: *e.cfg.Spool, To: e.cfg.Client.Destination(), More: e.mayDrain, sender: &e.sender}
 		// Close leaves this goroutine behind, so the disk may take its time.
 		disk := context.Background()
-		b.Earlier.Recovered, _ = b.Spool.RecoverDue(disk) // on failure, the next process looks
+		if !e.draining.recovered { // once, because looking locks the journal of every running process
+			e.draining.recovered = true
+			b.Earlier.Recovered, _ = b.Spool.Recover(disk) // on failure, the next process looks
+		}
 		err := b.Send(e.ctx, disk)                        // what fails stays in the spool
 		e.tally.count(func(r *Report) { r.addSent(&b) })
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -97,13 +96,9 @@ func isDead(base string, note Note) bool {
 	if !note.isLocal() {
 		return false // Recover decides by the age of the journal
 	}
-	path := base + lockExt
-	if info, err := os.Lstat(path); err != nil || trust(path, info, 0) != nil {
-		return true // a live process of this user has a lock file
-	}
-	lock, err := lockIn(path, 0) // which makes none
+	lock, _ := TryLock(base + lockExt)
 	defer unlock(lock)
-	return lock != nil || errors.Is(err, fs.ErrNotExist)
+	return lock != nil
 }
 
 // Destinations returns the destinations of the waiting requests, the one that has

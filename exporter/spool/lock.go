@@ -13,12 +13,7 @@ func TryLock(path string) (*os.File, error) {
 		discard(path)
 	}
 	onDisk("lock")
-	return lockIn(path, os.O_CREATE)
-}
-
-// lockIn is TryLock, with flags for opening the file.
-func lockIn(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|flag|openFlags, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
 	if err != nil {
 		return nil, err
 	}

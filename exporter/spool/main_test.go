@@ -181,7 +181,7 @@ func openBox(t testing.TB, s Spool, to Destination) *Outbox {
 func filesOf(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != lockFile && e.Name() != recoveredFile && !strings.HasSuffix(path, lockExt) {
+		if err == nil && !e.IsDir() && e.Name() != lockFile && !strings.HasSuffix(path, lockExt) {
 			paths = append(paths, strings.TrimPrefix(path, dir+"/"))
 		}
 		return err

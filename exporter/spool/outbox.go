@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrBusy means that another process is sending the backlog.
@@ -28,12 +29,11 @@ type Outbox struct {
 func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 	return within(ctx, func() (*Outbox, error) {
 		o := &Outbox{s: s, to: to, dirName: to.dir(), later: map[string]bool{}}
-		dir, err := s.openDir(o.dirName)
-		if dir == nil || err != nil {
+		dir, err := s.findDir(o.dirName)
+		if dir == "" || err != nil {
 			return nil, err
 		}
-		dir.Close()
-		lock, err := TryLock(filepath.Join(o.dir(), lockFile))
+		lock, err := TryLock(filepath.Join(dir, lockFile))
 		switch {
 		case isUnsupported(err): // without locks, some requests may be sent twice
 		case err != nil:
@@ -51,18 +51,12 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 	})
 }
 
-func (o *Outbox) dir() string { return filepath.Join(o.s.Dir, o.dirName) }
-
 // list finds the waiting requests. Because this process has the lock, requests
 // marked as being sent were left by a process that died.
 func (o *Outbox) list() (waits bool, err error) {
-	var files []file
-	err = o.s.eachFile(Waiting, func(f file) {
-		if f.isRequest() && !o.later[f.name.key()] {
-			files = addOldest(files, f)
-		}
-	}, o.dirName)
-	o.files = oldest(files)
+	files, err := o.s.files(Waiting, o.dirName)
+	o.files = slices.DeleteFunc(files, func(f file) bool { return !f.isRequest() || o.later[f.name.key()] })
+	slices.SortFunc(o.files, byAge)
 	return len(o.files) > 0, err
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -16,59 +14,27 @@ func (s Spool) Recover(ctx context.Context) (spans int, err error) {
 	return within(ctx, s.recoverAll)
 }
 
-// recoveredFile is a file whose modification time is when a process last looked for
-// journals to recover.
-const (
-	recoveredFile = "recovered"
-	recoverEvery  = time.Minute
-)
-
-// RecoverDue is like Recover, but does nothing if a process has looked within the
-// last minute: looking opens and locks the journal of every running process.
-func (s Spool) RecoverDue(ctx context.Context) (spans int, err error) {
-	return within(ctx, func() (int, error) {
-		path := filepath.Join(s.Dir, recoveredFile)
-		if info, err := os.Lstat(path); err == nil {
-			if age := time.Since(info.ModTime()); 0 <= age && age < recoverEvery {
-				return 0, nil
-			}
-		}
-		if err := s.enter(false); err != nil {
-			return 0, ignore(err, fs.ErrNotExist)
-		}
-		f, _, err := OpenFile(path, os.O_WRONLY|os.O_CREATE)
-		if err != nil {
-			discard(path)
-		} else {
-			_ = os.Chtimes(path, time.Time{}, time.Now()) // otherwise other processes look, too
-			f.Close()
-		}
-		return s.recoverAll()
-	})
-}
-
 func (s Spool) recoverAll() (spans int, err error) {
-	var errs []error
-	err = s.eachFile(Open, func(f file) {
+	files, err := s.files(Open, journalDir)
+	errs := []error{err}
+	for _, f := range files {
 		base, isLock := strings.CutSuffix(f.path(), lockExt)
 		switch {
 		case f.isJournal():
 			base = strings.TrimSuffix(f.path(), waitingExt)
 		case !isLock || !f.isStale(): // its process may be about to write a journal
-			return
+			continue
 		}
 		n, err := s.recoverOne(base)
 		spans += n
-		if err != nil && len(errs) < maxFiles {
-			errs = append(errs, err)
-		}
-	}, journalDir)
-	return spans, errors.Join(append(errs, err)...)
+		errs = append(errs, err)
+	}
+	return spans, errors.Join(errs...)
 }
 
-// presumedDead is how long a process on another host may show no sign of life
-// before its journal is recovered: its lock may not be visible from here.
-const presumedDead = 24 * heartbeat
+// presumedDead is how long a process on another host may write nothing before its journal
+// is recovered: its lock may not be visible from here.
+const presumedDead = 24 * time.Hour
 
 func (s Spool) recoverOne(base string) (spans int, err error) {
 	path := base + waitingExt

@@ -46,7 +46,7 @@ func TestAJournalWhoseLockIsHeldIsLeftAlone(t *testing.T) {
 	wantRecovered(t, s, 1)
 }
 
-// Another host's lock may not be seen from here: its heartbeat has to suffice.
+// Another host's lock may not be seen from here: the age of its journal has to suffice.
 func TestAnotherHostsJournal(t *testing.T) {
 	for _, lock := range []bool{true, false} {
 		for age, spans := range map[time.Duration]int{
@@ -64,7 +64,7 @@ func TestAnotherHostsJournal(t *testing.T) {
 			}
 			wantRecovered(t, s, spans)
 			if files := filesOf(t, s.Dir); len(files) != 1 {
-				t.Errorf("%v after its heartbeat there is %q", age, files)
+				t.Errorf("%v after its last write there is %q", age, files)
 			}
 		}
 	}
@@ -190,31 +190,6 @@ func TestALogFillsRequests(t *testing.T) {
 		if spans != len(sizes) {
 			t.Errorf("%d spans of %d", spans, len(sizes))
 		}
-	}
-}
-
-// Of many processes only one looks for the dead, and once a minute.
-func TestRecoveryIsDueOnceAMinute(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	due := func(spans int) {
-		t.Helper()
-		if n, err := s.RecoverDue(background); n != spans || err != nil {
-			t.Errorf("recovered %d spans, %v, want %d", n, err, spans)
-		}
-	}
-	due(0) // there is no spool yet
-	dead(t, s, "", here, "a")
-	due(1)
-	dead(t, s, "", here, "b", "c")
-	due(0)
-	for _, age := range []time.Duration{recoverEvery + time.Second, -time.Hour} { // a clock that was wrong
-		at := time.Now().Add(-age)
-		if err := os.Chtimes(filepath.Join(s.Dir, recoveredFile), at, at); err != nil {
-			t.Fatal(err)
-		}
-		due(2)
-		due(0)
-		dead(t, s, "", here, "b", "c")
 	}
 }
 

@@ -3,9 +3,9 @@ package spool
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,26 +137,8 @@ func byAge(a, b file) int {
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.base, b.base))
 }
 
-// maxFiles is how many files are listed at a time, the oldest first: there may be any
-// number.
-const maxFiles = 10_000
-
-// addOldest adds a file to a list that keeps the oldest.
-func addOldest(files []file, f file) []file {
-	files = append(files, f)
-	if len(files) < 2*maxFiles {
-		return files
-	}
-	return oldest(files)
-}
-
-func oldest(files []file) []file {
-	slices.SortFunc(files, byAge)
-	return files[:min(len(files), maxFiles)]
-}
-
-// inventory returns how many bytes the spool has, and the oldest of the files that may
-// be evicted.
+// inventory returns how many bytes the spool has, and the files that may be evicted, oldest
+// first.
 func (s Spool) inventory() (total int64, files []file, err error) {
 	err = s.walk(func(f file, info fs.FileInfo) {
 		if info.Mode().IsRegular() {
@@ -169,16 +151,17 @@ func (s Spool) inventory() (total int64, files []file, err error) {
 		if f.state != Open && trust(f.path(), info, 0) != nil {
 			f.state = Corrupt // whatever its name claims
 		}
-		files = addOldest(files, f)
+		files = append(files, f)
 	})
-	return total, oldest(files), err
+	slices.SortFunc(files, byAge)
+	return total, files, err
 }
 
 // walk visits the files in the spool's directories. It skips directories that are
 // not this user's.
 func (s Spool) walk(visit func(file, fs.FileInfo)) error {
-	var errs []error
 	names, err := s.directories()
+	errs := []error{err}
 	for _, name := range names {
 		state := Waiting
 		if name == journalDir {
@@ -190,68 +173,65 @@ func (s Spool) walk(visit func(file, fs.FileInfo)) error {
 		}{
 			{[]string{name}, state}, {[]string{name, rejectedDir}, Rejected}, {[]string{name, corruptDir}, Corrupt},
 		} {
-			err := s.eachFile(sub.state, func(f file) {
+			files, err := s.files(sub.state, sub.names...)
+			if err != nil && !isUntrusted(err) {
+				errs = append(errs, err)
+			}
+			for _, f := range files {
 				info, err := f.Info()
 				if err != nil {
-					return // it has just been sent
+					continue // it has just been sent
 				}
 				if !f.isRequest() {
 					f.at = info.ModTime()
 				}
 				visit(f, info)
-			}, sub.names...)
-			if err != nil && !isUntrusted(err) {
-				errs = append(errs, err)
 			}
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // directories returns the names of the directories in the spool: one for each destination,
 // and journalDir.
 func (s Spool) directories() (names []string, err error) {
-	err = s.eachEntry(func(e fs.DirEntry) {
+	entries, err := s.entries()
+	for _, e := range entries {
 		if e.IsDir() {
 			names = append(names, e.Name())
 		}
-	})
+	}
 	return names, err
 }
 
-// eachFile calls visit with every file in a directory of the spool, which may be
-// missing. It removes temporary files that killed processes left.
-func (s Spool) eachFile(state State, visit func(file), names ...string) error {
+// files returns the files in a directory of the spool, which may be missing. It removes
+// temporary files that killed processes left.
+func (s Spool) files(state State, names ...string) (files []file, err error) {
+	entries, err := s.entries(names...)
 	dir := filepath.Join(append([]string{s.Dir}, names...)...)
-	return s.eachEntry(func(e fs.DirEntry) {
+	for _, e := range entries {
 		f := file{DirEntry: e, dir: dir, base: e.Name(), state: state, name: parseName(e.Name())}
 		f.at = f.name.at
 		if f.name.sending && state == Waiting {
 			f.state = Sending
 		}
-		if isTemp(e.Name()) && f.isStale() {
+		switch {
+		case e.IsDir():
+		case isTemp(f.base) && f.isStale():
 			discard(f.path())
+		default:
+			files = append(files, f)
 		}
-		if !e.IsDir() {
-			visit(f)
-		}
-	}, names...)
+	}
+	return files, err
 }
 
-// eachEntry calls visit with every entry of a directory of the spool, which may be missing.
-func (s Spool) eachEntry(visit func(fs.DirEntry), names ...string) error {
-	dir, err := s.openDir(names...)
-	if dir == nil || err != nil {
-		return err
+// entries returns the entries of a directory of the spool, which may be missing.
+func (s Spool) entries(names ...string) ([]fs.DirEntry, error) {
+	dir, err := s.findDir(names...)
+	if dir == "" || err != nil {
+		return nil, err
 	}
-	defer dir.Close()
-	for {
-		entries, err := dir.ReadDir(maxFiles)
-		for _, e := range entries {
-			visit(e)
-		}
-		if err != nil {
-			return ignore(err, io.EOF)
-		}
-	}
+	entries, err := os.ReadDir(dir)
+	return entries, ignore(err, fs.ErrNotExist)
 }

@@ -14,7 +14,6 @@
 //	  91d04f.../              the same endpoint for metrics
 //	    1790...-25p-6789-....otlp      the last metrics of a process, 25 data points
 //	  open/                   what running processes have not sent (journal.go)
-//	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
 // ExportMetricsServiceRequest, with a note of why it is there (log.go). A note that names

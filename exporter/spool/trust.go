@@ -144,16 +144,15 @@ func (s Spool) makeDir(names ...string) (string, error) {
 	return dir, nil
 }
 
-// openDir opens a directory of the spool. It returns nil if the directory is missing.
-func (s Spool) openDir(names ...string) (*os.File, error) {
+// findDir returns the path of a directory of the spool, "" if it is missing.
+func (s Spool) findDir(names ...string) (string, error) {
 	dir, err := s.Dir, s.enter(false)
 	for i := 0; i < len(names) && err == nil; i++ {
 		dir = filepath.Join(dir, names[i])
 		err = checkDir(dir)
 	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	return f, ignore(err, fs.ErrNotExist)
+	return dir, err
 }

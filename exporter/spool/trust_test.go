@@ -157,11 +157,6 @@ func TestAForgedLockIsReplaced(t *testing.T) {
 			for _, path := range []string{filepath.Join(s.Dir, here.dir(), lockFile), base + lockExt} {
 				forgery.forge(t, path)
 			}
-			must(t, os.WriteFile(filepath.Join(s.Dir, recoveredFile), nil, 0o600))
-			forgery.forge(t, filepath.Join(s.Dir, recoveredFile))
-			if n, err := s.RecoverDue(background); err != nil || n > 1 {
-				t.Errorf("%d, %v", n, err)
-			}
 			_, err := s.Recover(background)
 			must(t, err)
 			want(t, drained(t, s, here), "a", "b")
@@ -197,7 +192,6 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 				forge(t, dir)
 				putErr := s.Put(background, here, requestOf(t, "c"), "")
 				_, recoverErr := s.Recover(background)
-				_, dueErr := s.RecoverDue(background)
 				_, listErr := s.List(background)
 				_, boxErr := s.Outbox(background, here)
 				_, toErr := s.Destinations(background)
@@ -205,7 +199,7 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 				end(t, j, spanOf("d"))
 				journalErr := j.save(nil)
 				j.Close(background, "the collector hangs")
-				for i, err := range []error{putErr, recoverErr, dueErr, listErr, boxErr, toErr, journalErr, s.Check(background)} {
+				for i, err := range []error{putErr, recoverErr, listErr, boxErr, toErr, journalErr, s.Check(background)} {
 					u, ok := errors.AsType[*Untrusted](err)
 					if !ok || u.Path != dir {
 						t.Errorf("call %d: %v", i, err)
