@@ -69,7 +69,7 @@ func TestChecked(t *testing.T) {
 		for _, b := range []byte{0, 0xff, valid[i] + 1} {
 			request := bytes.Clone(valid)
 			request[i] = b
-			_, got := cost(request, requestShape(), defaultMaxCost, 0)
+			_, got := costOf(request, defaultMaxCost)
 			if want := proto.Unmarshal(request, new(tracepb.TracesData)); (got == nil) != (want == nil) {
 				t.Errorf("byte %d is %#x: %v, want %v", i, b, got, want)
 			}
@@ -78,7 +78,7 @@ func TestChecked(t *testing.T) {
 			}
 		}
 	}
-	if _, err := cost(valid, requestShape(), defaultMaxCost, 0); err != nil || refused == 0 {
+	if _, err := costOf(valid, defaultMaxCost); err != nil || refused == 0 {
 		t.Errorf("%v, %d refused", err, refused)
 	}
 }

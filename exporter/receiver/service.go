@@ -53,7 +53,7 @@ func (s *service) open(_ context.Context, source string, request []byte) (*coltr
 
 // handle checks a request and handles it. Its error is a gRPC status.
 func (s *service) handle(ctx context.Context, source string, request []byte, do operation) (*coltracepb.ExportTraceServiceResponse, error) {
-	took, err := cost(request, requestShape(), s.MaxCost, 0)
+	took, err := costOf(request, s.MaxCost)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
