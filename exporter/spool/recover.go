@@ -18,12 +18,12 @@ func (s Spool) recoverAll() (spans int, err error) {
 	files, err := s.files(Open, journalDir)
 	errs := []error{err}
 	for _, f := range files {
-		base, isLock := strings.CutSuffix(f.path(), lockExt)
-		switch {
-		case f.isJournal():
-			base = strings.TrimSuffix(f.path(), waitingExt)
-		case !isLock || !f.isStale(): // its process may be about to write a journal
-			continue
+		base, isJournal := strings.CutSuffix(f.path(), waitingExt)
+		if !isJournal {
+			var isLock bool
+			if base, isLock = strings.CutSuffix(f.path(), lockExt); !isLock || !f.isStale() { // its process may be about to write a journal
+				continue
+			}
 		}
 		n, err := s.recoverOne(base)
 		spans += n

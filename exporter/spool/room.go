@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -31,40 +30,34 @@ func (s Spool) makeRoom(size int64) error {
 		return nil
 	}
 	countFiles()
-	for {
-		total, oldest, err := s.inventory()
-		if err != nil || total+size <= s.Max {
-			return err
+	total, _, err := s.inventory()
+	if err != nil || total+size <= s.Max {
+		return err
+	}
+	_, _ = s.recoverAll() // after which the journals of killed processes can be evicted, too
+	total, oldest, err := s.inventory()
+	for _, f := range oldest {
+		if total+size <= s.Max-s.Max/64 { // a little more than needed, for the next requests
+			break
 		}
-		before := total
-		for _, f := range oldest {
-			if total+size <= s.Max-s.Max/64 { // a little more than needed, for the next requests
-				return nil
-			}
-			if s.evict(f) {
-				total -= f.size
-			}
-		}
-		switch {
-		case total+size <= s.Max:
-			return nil
-		case total == before: // nothing can be evicted
-			return errFull
+		if s.evict(f) {
+			total -= f.size
 		}
 	}
+	if err == nil && total+size > s.Max {
+		err = errFull
+	}
+	return err
 }
 
 // evict removes a file, unless it is in use.
 func (s Spool) evict(f file) bool {
-	switch f.state {
-	case Sending: // a live process may be delivering it at this moment
+	if f.state == Sending { // a live process may be delivering it at this moment
 		lock, err := TryLock(filepath.Join(f.dir, lockFile))
 		if lock == nil || err != nil {
 			return false
 		}
 		defer unlock(lock)
-	case Open:
-		return s.evictJournal(f.path())
 	}
 	err := remove(f.path())
 	if err != nil { // another process may have removed it
@@ -89,28 +82,6 @@ func (s Spool) lose(f file) {
 	}
 }
 
-// evictJournal removes the journal of a process that was killed.
-func (s Spool) evictJournal(path string) bool {
-	base := strings.TrimSuffix(path, waitingExt)
-	lock, err := TryLock(base + lockExt)
-	if lock == nil || err != nil {
-		return false // the process is alive
-	}
-	defer unlock(lock)
-	l, err := readLog(path)
-	if err == nil && !l.note.isLocal() {
-		return false
-	}
-	if removed := remove(path); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
-		return false
-	}
-	discard(base + lockExt)
-	if err == nil {
-		s.Losses.add(Losses{Others: len(l.spans()), OtherPoints: l.metrics.Points})
-	}
-	return true
-}
-
 // A file is a file in the spool.
 type file struct {
 	fs.DirEntry
@@ -131,8 +102,6 @@ func (f *file) setSending(sending bool) {
 
 func (f file) isRequest() bool { return f.name != name{} }
 
-func (f file) isJournal() bool { return f.state == Open && strings.HasSuffix(f.base, waitingExt) }
-
 func byAge(a, b file) int {
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.base, b.base))
 }
@@ -145,10 +114,10 @@ func (s Spool) inventory() (total int64, files []file, err error) {
 			f.size = info.Size()
 		}
 		total += f.size
-		if !f.isJournal() && (f.state == Open || !f.isRequest() && f.state != Corrupt || isTemp(f.base)) {
+		if f.state == Open || !f.isRequest() && f.state != Corrupt || isTemp(f.base) {
 			return // not to be evicted
 		}
-		if f.state != Open && trust(f.path(), info, 0) != nil {
+		if trust(f.path(), info, 0) != nil {
 			f.state = Corrupt // whatever its name claims
 		}
 		files = append(files, f)
