@@ -31,7 +31,7 @@ type Backlog struct {
 
 	Earlier Earlier // what became of other processes' requests, but for the losses that Spool counts
 
-	own     Earlier       // of this process
+	own     Fates         // of this process's spans
 	sender  *sender       // of spans
 	why     *UploadError  // of the last request that has to wait
 	took    time.Duration // of the last request
@@ -104,37 +104,37 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 		all.rejected = append(all.rejected, out.rejected...)
 		all.left = append(all.left, out.left...)
 	}
-	if n := len(all.left); n > 0 {
+	if n := len(all.left); n > 0 && n == len(claim.Spans) {
+		_ = claim.Release() // on failure, the next process to hold the lock finds the files unchanged
+		return nil
+	} else if n > 0 {
 		// No context: a request that was sent must be removed even after the deadline,
 		// or it is sent again.
-		if n == len(claim.Spans) {
-			_ = claim.Release() // on failure, the next process to hold the lock finds the files unchanged
-			return nil
-		}
 		if err := claim.Put(context.Background(), spool.RequestOf(all.left), cmp.Or(b.why, errLate).Error()); err != nil {
 			_ = claim.Release() // some of its spans will arrive twice
 			return err
 		}
 	}
-	sum := &b.Earlier
+	sum := &b.Earlier.Fates
 	if claim.Own {
 		sum = &b.own
 	}
 	sum.Delivered += all.delivered
 	sum.Dropped += all.lost
 	for _, rejected := range all.rejected {
-		reject(claim, spool.RequestOf(rejected.spans), rejected.why, &sum.Rejected, &sum.Dropped)
+		sum.reject(claim, spool.RequestOf(rejected.spans), rejected.why)
 	}
 	return claim.Done()
 }
 
 // reject keeps what the receiver will never accept, and counts it.
-func reject(claim *spool.Claim, request spool.Request, why *UploadError, rejected, dropped *int) {
+func (f *Fates) reject(claim *spool.Claim, request spool.Request, why *UploadError) {
 	request.Rejected = true
-	if claim.Put(context.Background(), request, why.Error()) != nil {
-		rejected = dropped
+	if n := request.Spans + request.Points; claim.Put(context.Background(), request, why.Error()) == nil {
+		f.Rejected += n
+	} else {
+		f.Dropped += n
 	}
-	*rejected += request.Spans + request.Points
 }
 
 func (b *Backlog) sendRequest(ctx context.Context, spans []*spool.Span) outcome {
@@ -174,7 +174,7 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 		sum.Delivered += claim.Points - lost
 		sum.Dropped += lost
 	case why.Verdict == Permanent, why.Verdict == TooLarge:
-		reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, &sum.Rejected, &sum.Dropped)
+		sum.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why)
 	default:
 		b.why, b.stopped = why, true
 		if !claim.Delta || why.Refused {

@@ -40,7 +40,7 @@ func TestTheRejectedOneOfAJoinedRequestIsFound(t *testing.T) {
 		return nil
 	}}
 	sum, err := drainAll(t, s, c)
-	if want := (Earlier{Delivered: requests - 1, Rejected: 1}); err != nil || sum != want || c.attempts > 1+2*maxHalvings {
+	if want := (Earlier{Fates: Fates{Delivered: requests - 1, Rejected: 1}}); err != nil || sum != want || c.attempts > 1+2*maxHalvings {
 		t.Errorf("%+v in %d attempts, %v", sum, c.attempts, err)
 	}
 	rejected, _ := kept(t, s, spool.Rejected)
@@ -167,7 +167,7 @@ func TestDrainingMayEndWithinAFile(t *testing.T) {
 	for _, want := range []int{2, 3} {
 		asked := 0
 		b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { asked++; return asked == 1 }}
-		if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier != (Earlier{Delivered: want}) {
+		if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier != (Earlier{Fates: Fates{Delivered: want}}) {
 			t.Errorf("%+v, %v", b.Earlier, err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestDrainingOthers(t *testing.T) {
 	}
 	b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { return true }}
 	_ = b.Send(t.Context(), t.Context()) // its error says why the second request had to wait
-	if b.Earlier != (Earlier{Delivered: 5}) || b.own != (Earlier{}) || len(c.names()) != 5 {
+	if b.Earlier != (Earlier{Fates: Fates{Delivered: 5}}) || b.own != (Fates{}) || len(c.names()) != 5 {
 		t.Errorf("earlier %+v, own %+v", b.Earlier, b.own)
 	}
 }

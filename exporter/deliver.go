@@ -139,8 +139,7 @@ const (
 type drain struct {
 	running sync.WaitGroup
 	one     sync.Mutex // held while the spool is drained
-
-	recovered bool // this process has looked for journals of killed ones
+	looked  bool       // for journals of killed processes; protected by one
 
 	mu    sync.Mutex
 	from  time.Time // no draining before this time, after a failure
@@ -178,11 +177,11 @@ func (e *Exporter) drain() {
 		b := Backlog{Spool: *e.cfg.Spool, To: e.cfg.Client.Destination(), More: e.mayDrain, sender: &e.sender}
 		// Close leaves this goroutine behind, so the disk may take its time.
 		disk := context.Background()
-		if !e.draining.recovered { // once, because looking locks the journal of every running process
-			e.draining.recovered = true
+		if !e.draining.looked { // once, because it locks the journal of every running process
+			e.draining.looked = true
 			b.Earlier.Recovered, _ = b.Spool.Recover(disk) // on failure, the next process looks
 		}
-		err := b.Send(e.ctx, disk)                        // what fails stays in the spool
+		err := b.Send(e.ctx, disk) // what fails stays in the spool
 		e.tally.count(func(r *Report) { r.addSent(&b) })
 		if err != nil {
 			e.draining.rest()

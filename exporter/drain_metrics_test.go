@@ -61,22 +61,22 @@ func TestMetricsBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
 		answer             error
-		cumulative, deltas EarlierMetrics // of the first request
-		waits, deltasWait  int            // of two
+		cumulative, deltas Fates // of the first request
+		waits, deltasWait  int   // of two
 		rejected           int
 	}{
-		{name: "taken", cumulative: EarlierMetrics{Delivered: 2}, deltas: EarlierMetrics{Delivered: 2}},
-		{name: "unwanted", answer: &UploadError{Verdict: Unwanted, Err: errors.New("x")}, cumulative: EarlierMetrics{Unwanted: 2}, deltas: EarlierMetrics{Unwanted: 2}},
+		{name: "taken", cumulative: Fates{Delivered: 2}, deltas: Fates{Delivered: 2}},
+		{name: "unwanted", answer: &UploadError{Verdict: Unwanted, Err: errors.New("x")}, cumulative: Fates{Unwanted: 2}, deltas: Fates{Unwanted: 2}},
 		{name: "nobody there", answer: fails(Unreachable, true), waits: 2, deltasWait: 2},
 		{name: "wrong token", answer: fails(Misconfigured, true), waits: 2, deltasWait: 2},
-		{name: "answer lost", answer: fails(Retryable, false), deltas: EarlierMetrics{Dropped: 1}, waits: 2, deltasWait: 1},
-		{name: "time is over", answer: context.DeadlineExceeded, deltas: EarlierMetrics{Dropped: 1}, waits: 2, deltasWait: 1},
-		{name: "too old", answer: fails(Permanent, false), cumulative: EarlierMetrics{Rejected: 2}, deltas: EarlierMetrics{Rejected: 2}, rejected: 2},
-		{name: "too large", answer: fails(TooLarge, false), cumulative: EarlierMetrics{Rejected: 2}, deltas: EarlierMetrics{Rejected: 2}, rejected: 2},
-		{name: "panics", answer: errors.New("panic"), cumulative: EarlierMetrics{Rejected: 2}, deltas: EarlierMetrics{Rejected: 2}, rejected: 2},
-		{name: "partial", answer: &UploadError{Verdict: Partial, Rejected: 5, Err: errors.New("no")}, cumulative: EarlierMetrics{Dropped: 2}, deltas: EarlierMetrics{Dropped: 2}},
+		{name: "answer lost", answer: fails(Retryable, false), deltas: Fates{Dropped: 1}, waits: 2, deltasWait: 1},
+		{name: "time is over", answer: context.DeadlineExceeded, deltas: Fates{Dropped: 1}, waits: 2, deltasWait: 1},
+		{name: "too old", answer: fails(Permanent, false), cumulative: Fates{Rejected: 2}, deltas: Fates{Rejected: 2}, rejected: 2},
+		{name: "too large", answer: fails(TooLarge, false), cumulative: Fates{Rejected: 2}, deltas: Fates{Rejected: 2}, rejected: 2},
+		{name: "panics", answer: errors.New("panic"), cumulative: Fates{Rejected: 2}, deltas: Fates{Rejected: 2}, rejected: 2},
+		{name: "partial", answer: &UploadError{Verdict: Partial, Rejected: 5, Err: errors.New("no")}, cumulative: Fates{Dropped: 2}, deltas: Fates{Dropped: 2}},
 	} {
-		for temporality, want := range map[metricpb.AggregationTemporality]EarlierMetrics{2: tc.cumulative, 1: tc.deltas} {
+		for temporality, want := range map[metricpb.AggregationTemporality]Fates{2: tc.cumulative, 1: tc.deltas} {
 			s := *newSpool(t)
 			for value := range int64(2) {
 				if err := s.Put(t.Context(), metricsThere, metricsRequest(t, value, temporality), ""); err != nil {

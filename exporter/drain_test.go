@@ -54,7 +54,7 @@ func TestASuccessSendsWhatWaits(t *testing.T) {
 		}
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)
-		if want := (Earlier{Delivered: 5}); r.Earlier != want {
+		if want := (Earlier{Fates: Fates{Delivered: 5}}); r.Earlier != want {
 			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
 		}
 	})
@@ -176,13 +176,13 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 		waiting, rejected string
 		err               string
 	}{
-		{"taken", nil, Earlier{Delivered: 4}, "[]", "[]", "<nil>"},
+		{"taken", nil, Earlier{Fates: Fates{Delivered: 4}}, "[]", "[]", "<nil>"},
 		{"busy", answers(errBusy), Earlier{}, "[0000 0001 0002 0003]", "[]", "503"},
 		{"denied", answers(errDenied), Earlier{}, "[0000 0001 0002 0003]", "[]", "401"},
-		{"bad", answers(errBad), Earlier{Rejected: 4}, "[]", "[0000 0001 0002 0003]", "<nil>"},
-		{"too large", tooLargeFor, Earlier{Delivered: 3, Rejected: 1}, "[]", "[0002]", "<nil>"},
-		{"half of it busy", halves, Earlier{Delivered: 2}, "[0002 0003]", "[]", "503"},
-		{"partial", answers(&UploadError{Verdict: Partial, Rejected: 3, Err: errors.New("too old")}), Earlier{Delivered: 1, Dropped: 3}, "[]", "[]", "<nil>"},
+		{"bad", answers(errBad), Earlier{Fates: Fates{Rejected: 4}}, "[]", "[0000 0001 0002 0003]", "<nil>"},
+		{"too large", tooLargeFor, Earlier{Fates: Fates{Delivered: 3, Rejected: 1}}, "[]", "[0002]", "<nil>"},
+		{"half of it busy", halves, Earlier{Fates: Fates{Delivered: 2}}, "[0002 0003]", "[]", "503"},
+		{"partial", answers(&UploadError{Verdict: Partial, Rejected: 3, Err: errors.New("too old")}), Earlier{Fates: Fates{Delivered: 1, Dropped: 3}}, "[]", "[]", "<nil>"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSpool(t)
@@ -233,7 +233,7 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 		exportAll(e, numbered(100, 101, 300))
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)
-		if want := (Earlier{Recovered: 3, Delivered: 3}); r.Earlier != want {
+		if want := (Earlier{Recovered: 3, Fates: Fates{Delivered: 3}}); r.Earlier != want {
 			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
 		}
 		if got := c.names(); !slices.Equal(got, []string{"0100", "0000", "0001", "0002"}) {

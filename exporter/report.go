@@ -23,39 +23,34 @@ type Report struct {
 	Earlier Earlier
 }
 
-// Earlier counts what became of other processes' spans, found in the spool.
+// Earlier counts what was found in the spool of other processes.
 type Earlier struct {
-	Recovered int // from processes that were killed
-	Delivered int
-	Rejected  int // by the receiver, and kept
-	Dropped   int // evicted for newer ones, or unreadable
-	SetAside  int // files, not spans, that were not read: not this user's, or corrupt journals
-
-	Metrics EarlierMetrics
+	Recovered int   // spans of processes that were killed
+	SetAside  int   // files, not spans, that were not read: not this user's, or corrupt journals
+	Fates           // of spans
+	Metrics   Fates // of data points
 }
 
-// EarlierMetrics is the same for other processes' metrics, in data points.
-type EarlierMetrics struct {
+// Fates count what became of spans, or of data points of metrics.
+type Fates struct {
 	Delivered int
 	Rejected  int // by the receiver, and kept
-	Dropped   int // evicted, unreadable, or deltas that may have arrived
-	Unwanted  int // by a receiver that takes no metrics
+	Dropped   int // evicted for newer ones, unreadable, or deltas that may have arrived
+	Unwanted  int // data points, by a receiver that takes no metrics
 }
 
-func (e *EarlierMetrics) add(more EarlierMetrics) {
-	e.Delivered += more.Delivered
-	e.Rejected += more.Rejected
-	e.Dropped += more.Dropped
-	e.Unwanted += more.Unwanted
+func (f *Fates) add(more Fates) {
+	f.Delivered += more.Delivered
+	f.Rejected += more.Rejected
+	f.Dropped += more.Dropped
+	f.Unwanted += more.Unwanted
 }
 
 // Add adds more.
 func (e *Earlier) Add(more Earlier) {
 	e.Recovered += more.Recovered
-	e.Delivered += more.Delivered
-	e.Rejected += more.Rejected
-	e.Dropped += more.Dropped
 	e.SetAside += more.SetAside
+	e.Fates.add(more.Fates)
 	e.Metrics.add(more.Metrics)
 }
 
