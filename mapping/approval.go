@@ -11,7 +11,7 @@ import (
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
 	a := &pendingApproval{id: string(ev.ID), query: ev.Query, callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
-	r.stream.captureFacts(ev.Facts, &a.content)
+	r.stream.facts(nil, ev.Facts, &a.content)
 	r.approvals = append(r.approvals, a)
 	if q := &inv.question; inv.current() != nil || inv.state != idle && inv.busy.running == 0 {
 		q.asked, q.answered = cmp.Or(q.asked, at), 0
@@ -37,7 +37,7 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	if ev.Failed {
 		errorType = r.stream.names.pass(ev.Status)
 	}
-	r.stream.captureFacts(ev.Facts, &a.content)
+	r.stream.facts(nil, ev.Facts, &a.content)
 	a.inv.question.answered = at
 	r.endApproval(a, r.clock.after(a.start, at), r.stream.names.pass(ev.Status), errorType)
 }

@@ -16,7 +16,7 @@ func (r *run) takeFacts(list []agent.Fact) {
 			r.facts.Set(fact)
 		}
 	}
-	r.stream.captureFacts(list, &r.content)
+	r.stream.facts(nil, list, &r.content)
 }
 
 // maxAsked is how many messages a turn may answer.

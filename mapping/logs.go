@@ -3,6 +3,7 @@ package mapping
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -76,36 +77,35 @@ func (l *Log) names() []string {
 // GroupLogs splits logs into groups that are read by one Mapper each, the oldest log of a
 // group first.
 func GroupLogs(logs []Log) (groups [][]Log) {
-	parents := make([]int, len(logs))
-	find := func(i int) int {
-		for ; parents[i] != i; i = parents[i] {
-			parents[i] = parents[parents[i]]
+	named := map[string][]int{}
+	for i := range logs {
+		for _, name := range logs[i].names() {
+			named[name] = append(named[name], i)
 		}
-		return i
 	}
-	named := map[string]int{}
-	for i, log := range logs {
-		parents[i] = i
-		for _, name := range log.names() {
-			if k, ok := named[name]; ok {
-				parents[find(i)] = find(k)
-			} else {
-				named[name] = i
+	grouped := make([]bool, len(logs))
+	for i := range logs {
+		if grouped[i] {
+			continue
+		}
+		grouped[i] = true
+		related := []int{i}
+		for n := 0; n < len(related); n++ {
+			for _, name := range logs[related[n]].names() {
+				for _, k := range named[name] {
+					if !grouped[k] {
+						grouped[k], related = true, append(related, k)
+					}
+				}
+				delete(named, name)
 			}
 		}
-	}
-	byRoot := map[int]int{}
-	for i, log := range logs {
-		root := find(i)
-		at, ok := byRoot[root]
-		if !ok {
-			at = len(groups)
-			byRoot[root], groups = at, append(groups, nil)
+		slices.SortFunc(related, func(a, b int) int { return cmp.Or(logs[a].First.Compare(logs[b].First), a-b) })
+		var group []Log
+		for _, k := range related {
+			group = append(group, logs[k])
 		}
-		groups[at] = append(groups[at], log)
-	}
-	for _, group := range groups {
-		slices.SortStableFunc(group, func(a, b Log) int { return a.First.Compare(b.First) })
+		groups = append(groups, group)
 	}
 	return groups
 }

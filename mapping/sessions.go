@@ -245,9 +245,10 @@ func (s *session) beginsWith(k agent.Kind) bool {
 // ended since. A run that has not ended takes the event itself.
 func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 	for i, r := range s.ended {
-		if !r.endTask(ev) {
+		if r.tasks[string(ev.ID)] == nil {
 			continue
 		}
+		r.endTask(ev, r.at(ev))
 		if len(r.tasks) == 0 {
 			s.ended = append(s.ended[:i], s.ended[i+1:]...)
 		}

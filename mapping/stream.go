@@ -122,42 +122,23 @@ func (s *stream) attributes(field protowire.Number, wire []byte) attributes {
 	return attributes{field: field, max: s.opts.MaxAttributeBytes, wire: wire}
 }
 
-// facts appends harmless facts, and captures those that are content.
+// facts appends harmless facts to a, and captures those that are content. Without a or to,
+// it leaves them out.
 func (s *stream) facts(a *attributes, list []agent.Fact, to *content.Attributes) {
 	for i := range list {
-		s.fact(a, &list[i], to)
-	}
-}
-
-// fact appends a harmless fact, and captures one that is content.
-func (s *stream) fact(a *attributes, f *agent.Fact, to *content.Attributes) {
-	switch {
-	case f.Kind == agent.FactInt:
-		a.int(f.Key, f.Int)
-	case f.Kind == agent.FactBool:
-		a.bool(f.Key, f.Int != 0)
-	case f.Level == agent.Harmless:
-		a.str(f.Key, s.names.pass(string(jsonscan.Unquote(f.Text))))
-	default:
-		s.captureFact(f, to)
-	}
-}
-
-// captureFact captures a fact that is content.
-func (s *stream) captureFact(f *agent.Fact, to *content.Attributes) {
-	c := s.capture
-	switch {
-	case f.Level == agent.Harmless, f.Level == agent.Full && !c.Full():
-	case f.Kind == agent.FactJSON:
-		c.Raw(to, f.Key, f.Text)
-	default:
-		c.Text(to, f.Key, f.Text)
-	}
-}
-
-// captureFacts captures those facts that are content.
-func (s *stream) captureFacts(list []agent.Fact, to *content.Attributes) {
-	for i := range list {
-		s.captureFact(&list[i], to)
+		f := &list[i]
+		switch harmless := f.Level == agent.Harmless; {
+		case harmless && a == nil, !harmless && to == nil, f.Level == agent.Full && !s.capture.Full():
+		case f.Kind == agent.FactInt:
+			a.int(f.Key, f.Int)
+		case f.Kind == agent.FactBool:
+			a.bool(f.Key, f.Int != 0)
+		case harmless:
+			a.str(f.Key, s.names.pass(string(jsonscan.Unquote(f.Text))))
+		case f.Kind == agent.FactJSON:
+			s.capture.Raw(to, f.Key, f.Text)
+		default:
+			s.capture.Text(to, f.Key, f.Text)
+		}
 	}
 }

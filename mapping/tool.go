@@ -394,7 +394,7 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.taskWakes(inv, at)
 	}
 	if r.tasks[string(ev.ID)] != nil {
-		r.endTaskAt(ev, at)
+		r.endTask(ev, at)
 		return
 	}
 	if !ev.Wakes {
@@ -411,21 +411,12 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 		return
 	}
 	early := earlyEnd{status: r.stream.names.pass(ev.Status), failed: ev.Failed, notice: r.newNotice(&note, at)}
-	r.stream.captureFacts(ev.Facts, &early.said)
+	r.stream.facts(nil, ev.Facts, &early.said)
 	r.early[string(ev.ID)] = early
 }
 
-// endTask handles the end of work that a run left running, and reports whether the
-// work was this run's.
-func (r *run) endTask(ev *agent.Event) bool {
-	if r.tasks[string(ev.ID)] == nil {
-		return false
-	}
-	r.endTaskAt(ev, r.at(ev))
-	return true
-}
-
-func (r *run) endTaskAt(ev *agent.Event, at instant) {
+// endTask handles the end of work that the run left running.
+func (r *run) endTask(ev *agent.Event, at instant) {
 	at = r.ownTime(ev, at)
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
@@ -444,7 +435,7 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 		t.status, t.failed = r.stream.names.pass(ev.Status), ev.Failed
 	}
 	var said content.Attributes
-	r.stream.captureFacts(ev.Facts, &said)
+	r.stream.facts(nil, ev.Facts, &said)
 	if t.start < at && at <= t.from { // the work was over before its call ended, so it began with the call
 		t.from = t.start
 	}

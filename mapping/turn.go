@@ -12,14 +12,6 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// reopenCaller makes a turn that was resumed after its tool call the current one again,
-// because the run breaks off.
-func (inv *invocation) reopenCaller() {
-	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
-		t.state = speaking
-	}
-}
-
 // openTurn returns the current turn, or a new one if the last one is over. ev may
 // be nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
@@ -136,9 +128,6 @@ func (r *run) noteOutput(t *turn, at instant, delta bool) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.current()
 	if t == nil {
-		if caller := inv.caller(); caller != nil && r.agent.TurnEnds {
-			caller.response.learn(ev)
-		}
 		return
 	}
 	t.response.learn(ev)
@@ -281,7 +270,7 @@ func (r *run) finishTurn(t *turn) {
 		a.bool(semconv.RequestStream, true)
 	}
 	if level := r.facts.Find(semconv.ReasoningLevel); level != nil && inv == r.main {
-		r.stream.fact(a, level, nil)
+		r.stream.facts(a, agent.Facts{*level}, nil)
 	}
 	if t.compacted {
 		a.bool(semconv.Compacted, true)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -310,13 +311,10 @@ func (l *codexLine) retry() {
 		return
 	}
 	l.Kind, l.Notice = Notice, semconv.EventRetry
-	attempt, rest, _ := bytes.Cut(counts, []byte("/"))
-	limit, _, _ := bytes.Cut(rest, []byte(" "))
-	for i, text := range [][]byte{attempt, limit} {
-		r := jsonscan.Reader{B: text}
-		if n, ok := r.Int(); ok && n > 0 {
-			l.Facts.int([]string{semconv.Attempt, semconv.MaxAttempts}[i], n)
-		}
+	var attempt, limit int64
+	if n, _ := fmt.Sscanf(string(counts), "%d/%d", &attempt, &limit); n == 2 {
+		l.Facts.int(semconv.Attempt, attempt)
+		l.Facts.int(semconv.MaxAttempts, limit)
 	}
 	l.Text = nil
 }
