@@ -1,9 +1,6 @@
 package mapping
 
-import (
-	"slices"
-	"strconv"
-)
+import "strconv"
 
 // An evictedRun is what is remembered of a run that ended early because too many
 // sessions were open, so that a later line of its session continues the trace.
@@ -38,22 +35,7 @@ func (r *run) evict() *evictedRun {
 		delete(r.tools, t.id)
 		r.main.busy.running--
 	}
-	at := r.clock.last
-	errorType := errIncomplete
-	if r.agent.EndsAtEOF && !r.failure.reported && r.main.answered() && e.call == nil && len(r.tools) == 0 {
-		errorType = ""
-	}
-	for _, inv := range slices.Backward(r.order) {
-		switch t := inv.current(); {
-		case t == nil, inv.task != nil:
-		case t.state == answered:
-			r.closeIdle(inv, at)
-		default:
-			r.closeTurn(inv, at, errIncomplete)
-		}
-	}
-	r.close(at, errIncomplete, errorType, 0)
-	r.endTasks(at)
+	r.abandon(r.clock.last, errIncomplete, false)
 	e.clock, e.turns, e.tools = r.clock, r.counts.turns, r.counts.tools
 	return e
 }

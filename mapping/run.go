@@ -208,8 +208,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 	r.close(at, errIncomplete, errorType, end.Length)
 }
 
-// abandon closes a run that got no result.
-func (r *run) abandon(at instant, why string) {
+// abandon closes a run that got no result. waited says that an agent that was waiting for
+// its model has a chat for that.
+func (r *run) abandon(at instant, why string, waited bool) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
 	if r.joined {
@@ -223,7 +224,7 @@ func (r *run) abandon(at instant, why string) {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
-		case inv != r.main && t == nil:
+		case t == nil && (inv != r.main || !waited):
 		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			r.openTurn(inv, at, nil).takeNotices(r)
 			r.closeTurn(inv, at, broke)

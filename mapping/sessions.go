@@ -195,7 +195,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		}
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
-		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
+		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete, true)
 		ss.endedRun(s)
 	}
 	if s.run == nil {
@@ -269,7 +269,7 @@ func (s *session) abandon(arrival instant, why string) {
 	}
 	s.ended = nil
 	if s.run != nil {
-		s.run.abandon(s.run.clock.at(0, arrival), why)
+		s.run.abandon(s.run.clock.at(0, arrival), why, true)
 		s.run = nil
 	}
 }
