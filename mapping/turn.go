@@ -128,6 +128,9 @@ func (r *run) noteOutput(t *turn, at instant, delta bool) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.current()
 	if t == nil {
+		if caller := inv.caller(); caller != nil && r.agent.TurnEnds {
+			caller.response.learn(ev)
+		}
 		return
 	}
 	t.response.learn(ev)
