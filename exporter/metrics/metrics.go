@@ -101,7 +101,8 @@ type Recorder struct {
 	lastArrival atomic.Int64 // of bytes of the stream, in nanoseconds since 1970
 
 	unsaved chan struct{}      // has a value after Save
-	ending  chan struct{}      // closed by Close
+	ending  context.Context    // ends with Close
+	endRun  context.CancelFunc // ends ending
 	cancel  context.CancelFunc // ends a request in flight
 	ended   chan struct{}      // closed when run has returned
 }
@@ -114,7 +115,7 @@ func New(cfg Config) *Recorder {
 			scope: instrumentation.Scope{Name: scope, Version: cfg.Version},
 		},
 		sets: map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
-		unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{}),
+		unsaved: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	if cfg.Spool != nil {
 		own := *cfg.Spool
@@ -126,6 +127,7 @@ func New(cfg Config) *Recorder {
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithCardinalityLimit(maxSeries))
 	r.makeInstruments(provider.Meter(scope))
+	r.ending, r.endRun = context.WithCancel(context.Background())
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
@@ -179,14 +181,14 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 			observe() // a run that ends before has no need to report what was open
 			attempt, cancel := context.WithTimeout(ctx, timeout)
 			if r.sender.send(attempt, r.collect()) == nil { // otherwise the next request repeats it
-				r.sender.drain(attempt, func() bool { return !r.isEnding() })
+				r.sender.drain(attempt, func() bool { return r.ending.Err() == nil })
 			}
 			cancel()
 			r.sender.save(ctx)
 		case <-r.unsaved:
 			r.sender.hold(r.collect())
 			r.sender.save(ctx)
-		case <-r.ending:
+		case <-r.ending.Done():
 			return
 		}
 	}
@@ -218,15 +220,6 @@ func (r *Recorder) collect() (list []metricdata.Metrics) {
 
 // Received records when bytes of the stream arrived.
 func (r *Recorder) Received(at time.Time) { r.lastArrival.Store(at.UnixNano()) }
-
-func (r *Recorder) isEnding() bool {
-	select {
-	case <-r.ending:
-		return true
-	default:
-		return false
-	}
-}
 
 // A Report is what became of the metrics, in data points.
 type Report struct {
@@ -277,7 +270,7 @@ func (r *Recorder) Close(ctx context.Context) Report {
 }
 
 func (r *Recorder) end(ctx, disk context.Context) Report {
-	close(r.ending)
+	r.endRun()
 	select {
 	case <-r.ended:
 	case <-ctx.Done():

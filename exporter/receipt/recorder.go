@@ -131,7 +131,7 @@ func (r *record) addAgent(s *runs.Span) {
 		return
 	}
 	delete(r.steps, string(s.ID))
-	by.Agent, by.ErrorType, by.Seconds = runs.Cut([]byte(s.Subject())), runs.Cut([]byte(s.ErrorType())), seconds(s.End-s.Start)
+	by.Agent, by.ErrorType, by.Seconds = runs.Cut(s.Subject()), runs.Cut(s.ErrorType()), seconds(s.End-s.Start)
 	if !by.TokensKnown {
 		by.Add(s.Usage())
 	}
@@ -152,7 +152,7 @@ func (r *record) addModel(name string, usage Usage) {
 	if !usage.TokensKnown && !usage.CostKnown {
 		return
 	}
-	name = runs.Cut([]byte(name))
+	name = runs.Cut(name)
 	index := func() int { return slices.IndexFunc(r.models, func(m Model) bool { return m.Model == name }) }
 	i := index()
 	if i < 0 && len(r.models) >= maxModels-1 {

@@ -194,7 +194,7 @@ func firstWords(messages []byte, role string) string {
 func (s *Span) ToolName() string {
 	name := s.Bytes(semconv.ToolName)
 	if len(name) == 0 {
-		return Cut([]byte(s.Subject()))
+		return Cut(s.Subject())
 	}
 	return Cut(name)
 }

@@ -95,7 +95,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 	set := func(to *string, key string) {
 		if v := s.Bytes(key); len(v) > 0 && (*to == "" || isRoot) {
-			put(to, v)
+			*to = Cut(v)
 		}
 	}
 	set(&r.Agent, semconv.AgentName)
@@ -104,7 +104,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	set(&r.Folder, semconv.ProcessWorkingDirectory)
 	kind := s.Kind()
 	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
-		put(&r.Prompt, []byte(firstWords(s.Bytes(semconv.InputMessages), "user")))
+		r.Prompt = Cut(firstWords(s.Bytes(semconv.InputMessages), "user"))
 	}
 	r.addFirst(s, kind)
 	switch kind {
@@ -118,9 +118,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 
 func (r *Run) addRoot(s *Span) {
 	r.Rooted, r.rootStart = true, s.Start
-	put(&r.Name, []byte(s.Name))
-	put(&r.ErrorType, []byte(s.ErrorType()))
-	put(&r.Failure, []byte(s.ShortFailure()))
+	r.Name, r.ErrorType, r.Failure = Cut(s.Name), Cut(s.ErrorType()), Cut(s.ShortFailure())
 	r.total, r.Stated = s.Usage(), s.Stated()
 }
 
@@ -128,7 +126,7 @@ func (r *Run) addRoot(s *Span) {
 // an answer.
 func (r *Run) addFirst(s *Span, kind Kind) {
 	if r.Prompt != "" {
-		put(&r.First, nil)
+		r.First = ""
 		return
 	}
 	command := kind == Tool
@@ -143,15 +141,8 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 		first = firstWords(s.Bytes(semconv.OutputMessages), "assistant")
 	}
 	if first != "" {
-		put(&r.First, []byte(first))
+		r.First = Cut(first)
 		r.first.start, r.first.command = s.Start, command
-	}
-}
-
-// put sets one of the run's strings.
-func put(to *string, v []byte) {
-	if string(v) != *to {
-		*to = Cut(v)
 	}
 }
 
@@ -173,7 +164,7 @@ func (r *Run) addTool(s *Span) {
 	r.Tools++
 	if s.Failed {
 		r.ToolErrors++
-		r.addFailure(Cut([]byte(s.ErrorType())))
+		r.addFailure(Cut(s.ErrorType()))
 	}
 	if len(r.Calls) < maxCalls {
 		r.Calls = append(r.Calls, Call{r.tool(s), s.Failed, s.Duration()})
@@ -191,7 +182,7 @@ func (r *Run) addFailure(kind string) {
 }
 
 // Cut returns the beginning of a text that is too long for a list.
-func Cut(text []byte) string {
+func Cut[T string | []byte](text T) string {
 	if len(text) <= maxText {
 		return string(text)
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/field"
@@ -218,21 +217,10 @@ func readEvent(event []byte) Event {
 		case field.EventName:
 			e.Name = v.Bytes
 		case field.EventAttributes:
-			if string(readKey(v.Bytes)) == semconv.DeltaCount {
-				e.Deltas = readAttribute(v.Bytes).number
+			if a := readAttribute(v.Bytes); string(a.key) == semconv.DeltaCount {
+				e.Deltas = a.number
 			}
 		}
 	}
 	return e
-}
-
-// readKey returns the key of an encoded KeyValue if it comes first, as it does from
-// every encoder.
-func readKey(keyValue []byte) []byte {
-	number, kind, n := protowire.ConsumeTag(keyValue)
-	if n < 0 || number != field.Key || kind != protowire.BytesType {
-		return nil
-	}
-	key, _ := protowire.ConsumeBytes(keyValue[n:])
-	return key
 }

@@ -32,7 +32,8 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 		}
 	}
 	t.link()
-	if t.root == nil {
+	i := slices.IndexFunc(t.nodes, func(n *node) bool { return n.id == string(latest.ID) })
+	if t.root == nil || i < 0 { // i is of too many spans
 		return ""
 	}
 	since := latest.Duration()
@@ -56,39 +57,33 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
-	who := cmp.Or(printable(t.run.Agent), t.root.title()) + " " + humanSeconds(t.root.duration())
-	n := t.nodes[slices.IndexFunc(t.nodes, func(n *node) bool { return n.id == string(latest.ID) })]
+	who := cmp.Or(printable(t.run.Agent), t.root.title) + " " + humanSeconds(t.root.duration())
+	n := t.nodes[i]
 	return s.statusLine(who, n, n.doing(latest.LastEvent()), " for "+humanSeconds(since), tail)
 }
 
-// statusLine joins what fits. If the line is too long, the
-// tail is left out first, from its end, then who; then what n is doing is cut.
+// statusLine joins what fits. If the line is too long, the tail is left out first, from its
+// end, then who; then what n is doing is cut.
 func (s Style) statusLine(who string, n *node, what, since string, tail []string) string {
 	const mark = " · "
-	width := s.width() - 1 // the last column would wrap on some terminals
+	others := append([]string{who}, tail...)
 	room := func() int {
-		used := cells(since)
-		for _, t := range tail {
-			used += cells(mark + t)
+		room := s.width() - 1 - cells(since) // the last column would wrap on some terminals
+		for _, other := range others {
+			room -= cells(mark + other)
 		}
-		if who != "" {
-			used += cells(who + mark)
-		}
-		return width - used
+		return room
 	}
-	enough := min(cells(what), 28)
-	for len(tail) > 0 && room() < enough {
-		tail = tail[:len(tail)-1]
-	}
-	if room() < enough {
-		who = ""
+	for len(others) > 0 && room() < min(cells(what), 28) {
+		others = others[:len(others)-1]
 	}
 	line := n.cut(what, max(1, room())) + since
-	if who != "" {
-		line = s.paint(bold, who) + mark + line
-	}
-	for _, t := range tail {
-		line += s.paint(dim, mark+t)
+	for i, other := range others {
+		if i == 0 {
+			line = s.paint(bold, who) + mark + line
+		} else {
+			line += s.paint(dim, mark+other)
+		}
 	}
 	return s.encode(line)
 }
@@ -108,9 +103,9 @@ func (n *node) doing(lastEvent string) string {
 	case runs.Tool:
 		return "running " + n.call()
 	case runs.Approval:
-		return "waiting for approval of " + strings.TrimPrefix(n.title(), "approval ")
+		return "waiting for approval of " + strings.TrimPrefix(n.title, "approval ")
 	case runs.Background:
-		return printable(n.name)
+		return n.title
 	}
 	return "between steps"
 }

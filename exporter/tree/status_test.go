@@ -68,3 +68,15 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%q", colored)
 	}
 }
+
+// A stream may begin any number of calls and end none.
+func TestStatusOfManySpans(t *testing.T) {
+	s := sample{trace: 31}
+	s.span(1, 0, "invoke_agent cursor-agent", 0, 72_000)
+	for i := range maxNodes - 1 {
+		s.span(i+2, 1, "execute_tool read", i, 72_000)
+	}
+	if got := (Style{}).Status(read(s.spans), 0); got != "" {
+		t.Errorf("%q of a span that was dropped", got)
+	}
+}

@@ -15,7 +15,6 @@ type trace struct {
 	id            string
 	run           runs.Run
 	nodes         []*node
-	hasRoot       bool
 	omitted       int // nodes that were dropped
 	omittedFailed int // of these
 
@@ -29,15 +28,15 @@ type trace struct {
 // A node is the part of a span that is drawn, and its place in the tree.
 type node struct {
 	id, parentID string
-	name         string
+	title        string // the name without its operation, which only a model call keeps
 	kind         runs.Kind
 	start, end   uint64
 	failure      string // "" if it did not fail
 	firstChunk   time.Duration
 	deltas       int64
 	executable   string
-	detail       string // what a tool call was about, if that was recorded
-	isPath       bool   // detail is a path
+	about        string // what a tool call was about, if that was recorded
+	isPath       bool   // about is a path, which link makes relative to the agent's folder
 	folder       string // where an agent works
 	startMissing bool
 	estimated    bool
@@ -49,13 +48,26 @@ type node struct {
 
 func newNode(s *runs.Span) *node {
 	n := &node{
-		id: string(s.ID), parentID: string(s.Parent), name: s.Name, kind: s.Kind(), start: s.Start, end: s.End,
+		id: string(s.ID), parentID: string(s.Parent), title: title(s.Name), kind: s.Kind(), start: s.Start, end: s.End,
 		failure: printable(s.Failure()), firstChunk: s.FirstChunk(), deltas: s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas),
-		executable: s.Text(semconv.ProcessExecutable), folder: s.Text(semconv.ProcessWorkingDirectory),
+		executable: printable(s.Text(semconv.ProcessExecutable)), folder: printable(s.Text(semconv.ProcessWorkingDirectory)),
 		startMissing: s.Bool(semconv.StartMissing), estimated: s.Bool(semconv.TimeEstimated), maybeRoot: s.MayBeRoot(),
 	}
-	n.detail, n.isPath = s.Detail()
+	about, isPath := s.Detail()
+	n.about, n.isPath = printable(about), isPath
 	return n
+}
+
+func title(name string) string {
+	operation, rest, _ := strings.Cut(name, " ")
+	switch {
+	case rest == "":
+	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
+		return printable(rest)
+	case operation == semconv.OperationApproval:
+		return printable("approval " + rest)
+	}
+	return printable(name)
 }
 
 func (n *node) duration() time.Duration { return between(n.start, n.end) }
@@ -72,7 +84,6 @@ func (t *trace) add(span *runs.Span) {
 		return
 	}
 	n := newNode(span)
-	t.hasRoot = t.hasRoot || n.maybeRoot
 	t.nodes = append(t.nodes, n)
 	if len(t.nodes) == maxNodes {
 		t.keep(maxNodes / 2)
@@ -133,6 +144,14 @@ func (t *trace) link() {
 			p.children = append(p.children, n)
 		}
 	}
+	for _, n := range t.nodes {
+		for p := n.parent; n.isPath && p != nil; p = p.parent {
+			if p.folder != "" {
+				n.about = strings.TrimPrefix(n.about, p.folder+"/")
+				break
+			}
+		}
+	}
 }
 
 // under reports whether n is other or below it.
@@ -147,7 +166,7 @@ func (n *node) under(other *node) bool {
 
 // byTime orders siblings. Ids decide last, so that the order is stable.
 func byTime(a, b *node) int {
-	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.title, b.title), cmp.Compare(a.id, b.id))
 }
 
 func (t *trace) length() time.Duration { return between(t.start, t.end) }
@@ -162,38 +181,12 @@ func (t *trace) duration(d time.Duration) string {
 
 func (n *node) isCall() bool { return n.kind == runs.Chat || n.kind == runs.Tool }
 
-// about returns what a tool call was about: a path relative to its agent's folder.
-func (n *node) about() string {
-	about := n.detail
-	for p := n.parent; n.isPath && p != nil; p = p.parent {
-		if p.folder != "" {
-			about = strings.TrimPrefix(about, p.folder+"/")
-			break
-		}
-	}
-	return printable(about)
-}
-
-// title is the name of a span without its operation, which only a model call keeps.
-func (n *node) title() string {
-	operation, rest, _ := strings.Cut(n.name, " ")
-	switch {
-	case rest == "":
-	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
-		return printable(rest)
-	case operation == semconv.OperationApproval:
-		return printable("approval " + rest)
-	}
-	return printable(n.name)
-}
-
 // call is the title with what the call was about.
 func (n *node) call() string {
-	about := n.about()
-	if about == "" {
-		return n.title()
+	if n.about == "" {
+		return n.title
 	}
-	return strings.TrimSuffix(n.title(), " "+n.executable) + " " + about
+	return strings.TrimSuffix(n.title, " "+n.executable) + " " + n.about
 }
 
 // notes returns what the bar does not show, most important first.
@@ -208,9 +201,8 @@ func (n *node) notes() []string {
 	if n.deltas > 0 && n.kind != runs.Agent { // its chats state the counts
 		notes = append(notes, plural(int(n.deltas), "delta"))
 	}
-	about := n.about()
-	if n.executable != "" && about == "" && !strings.HasSuffix(n.name, " "+n.executable) {
-		notes = append(notes, printable(n.executable))
+	if n.executable != "" && n.about == "" && !strings.HasSuffix(n.title, " "+n.executable) {
+		notes = append(notes, n.executable)
 	}
 	if n.startMissing {
 		notes = append(notes, "start missing")
@@ -218,8 +210,8 @@ func (n *node) notes() []string {
 	if n.estimated {
 		notes = append(notes, "times estimated")
 	}
-	if about != "" {
-		notes = append(notes, about)
+	if n.about != "" {
+		notes = append(notes, n.about)
 	}
 	return notes
 }

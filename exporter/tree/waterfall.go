@@ -101,7 +101,7 @@ func (s Style) rows(t *trace, to []row, nodes []*node, indent string, top bool) 
 
 // label names a span, with the details of a call if asked.
 func (s Style) label(n *node, details bool) string {
-	label := n.title()
+	label := n.title
 	if details {
 		label = n.call()
 	}
@@ -114,13 +114,12 @@ func (s Style) label(n *node, details bool) string {
 // cut shortens text, which ends in the detail, to width columns. A path is
 // cut at its beginning, because its end says more.
 func (n *node) cut(text string, width int) string {
-	detail := n.about()
-	before, isDetail := strings.CutSuffix(text, detail)
+	before, isDetail := strings.CutSuffix(text, n.about)
 	room := width - cells(before)
-	if cells(text) <= width || !isDetail || detail == "" || room < minDetail || !n.isPath {
+	if cells(text) <= width || !isDetail || room < minDetail || !n.isPath {
 		return cut(text, width)
 	}
-	runes := []rune(detail)
+	runes := []rune(n.about)
 	for cells(string(runes)) > room-1 {
 		runes = runes[1:]
 	}
@@ -136,7 +135,7 @@ func (r row) fit(width int) []string {
 	var taken []string
 	for i, note := range r.notes {
 		switch {
-		case i == len(r.notes)-1 && r.detail != "" && width >= minDetail:
+		case i == len(r.notes)-1 && r.about != "" && width >= minDetail:
 			note = r.cut(note, width)
 		case i == 0 && r.failure != "":
 			note = cut(note, width)
@@ -182,18 +181,18 @@ func (r row) bar(t *trace, width int) string {
 	}
 	cells := make([]rune, width)
 	for i := range cells {
-		var busy, waits int
+		busy, waits := 0, false
 		for half := range 2 {
 			switch x := 2*i + half; {
 			case x < from || x >= to:
 			case x < waited:
-				waits |= 1 << half
+				waits = true
 			default:
 				busy |= 1 << half
 			}
 		}
 		cells[i] = glyphs[busy]
-		if waits != 0 && busy == 0 {
+		if waits && busy == 0 {
 			cells[i] = '░'
 		}
 	}

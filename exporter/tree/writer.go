@@ -38,7 +38,7 @@ func (w *Writer) Export(span *runs.Span) {
 
 	id := string(span.TraceID)
 	w.traces = slices.DeleteFunc(w.traces, func(t *trace) bool {
-		complete := t.hasRoot && t.id != id
+		complete := t.run.Rooted && t.id != id
 		if complete {
 			w.draw(t)
 		}
@@ -89,7 +89,7 @@ func (w *Writer) write(text string) {
 // drawLate draws a span of a trace that has been drawn.
 func (w *Writer) drawLate(span *runs.Span) {
 	n := newNode(span)
-	line := strings.Join(append([]string{n.title(), Duration(n.duration())}, n.notes()...), " · ")
+	line := strings.Join(append([]string{n.title, Duration(n.duration())}, n.notes()...), " · ")
 	header := "trace " + hex.EncodeToString(span.TraceID) + ", after it was drawn"
 	w.write(w.style.encode("\n" + header + "\n" + cut(line, w.style.width()) + "\n"))
 }

@@ -115,7 +115,7 @@ func TestWriterIsBounded(t *testing.T) {
 		}
 	}
 	for _, n := range w.traces[0].nodes {
-		if kept := len(n.id) + len(n.parentID) + len(n.name) + len(n.failure) + len(n.executable) + len(n.detail) + len(n.folder); kept > 1000 {
+		if kept := len(n.id) + len(n.parentID) + len(n.title) + len(n.failure) + len(n.executable) + len(n.about) + len(n.folder); kept > 1000 {
 			t.Errorf("%d bytes kept of a span", kept)
 		}
 	}
