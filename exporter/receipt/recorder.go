@@ -68,7 +68,7 @@ func (r *Recorder) Add(s *runs.Span) {
 		delete(r.records, id)
 		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
 		omitted := run.describe(id)
-		r.totals.add(&omitted.Totals)
+		r.totals.addRun(&omitted.Totals)
 		r.omitted++
 	}
 }
@@ -80,7 +80,7 @@ func (r *Recorder) Receipt() *Receipt {
 	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, Runs: []Run{}}
 	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}} // in JSON they are never null
 	if r.omitted > 0 {
-		receipt.add(&r.totals)
+		receipt.addRun(&r.totals)
 	}
 	for _, id := range r.order {
 		run := r.records[id].describe(id)
@@ -88,7 +88,7 @@ func (r *Recorder) Receipt() *Receipt {
 			receipt.Counts.add(&run.Counts)
 			continue
 		}
-		receipt.add(&run.Totals)
+		receipt.addRun(&run.Totals)
 		receipt.RunsTotal++
 		receipt.Runs = append(receipt.Runs, run)
 	}
@@ -217,8 +217,8 @@ func (r *record) describe(trace string) Run {
 	return run
 }
 
-// add adds a run, or several.
-func (t *Totals) add(run *Totals) {
+// addRun adds a run, or several.
+func (t *Totals) addRun(run *Totals) {
 	first := t.Spans == 0
 	t.Succeeded = run.Succeeded && (first || t.Succeeded)
 	if first || run.Start.Before(t.Start) {
@@ -234,7 +234,7 @@ func (t *Totals) add(run *Totals) {
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
 	t.Counts.add(&run.Counts)
-	t.Usage.Add(run.Usage)
+	t.Add(run.Usage)
 }
 
 func (c *Counts) add(more *Counts) {
