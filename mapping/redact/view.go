@@ -12,6 +12,7 @@ import (
 // characters, with full-width characters as ASCII, and with quotes, line breaks,
 // separators and letters decoded from the ways in which they are escaped: \", \u003d,
 // %3D, &quot;. Rules look at views, so they need not know about JSON in strings of JSON.
+// The mark of an earlier finding is one character, so that nothing is found in it.
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
@@ -37,7 +38,7 @@ func (e *escape) next() int {
 
 // mayEscape is the set of bytes that may begin an escape: also the first bytes of characters
 // beyond ASCII that may be invisible, a space or full-width.
-var mayEscape = setOfLetters("\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
+var mayEscape = setOfLetters("[\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
 
 func newView(raw string) *view {
 	i := nextEscape(raw, 0)
@@ -46,12 +47,14 @@ func newView(raw string) *view {
 	}
 	v := &view{}
 	var b strings.Builder
-	b.Grow(len(raw))
 	percent := isPercentEncoded(raw[i:])
 	last := 0
 	for i < len(raw) {
 		c, width, ok := readEscape(raw[i:], percent)
 		if ok {
+			if last == 0 {
+				b.Grow(len(raw))
+			}
 			b.WriteString(raw[last:i])
 			v.escapes = append(v.escapes, escape{b.Len(), i, int32(width), raw[i], c == 0})
 			if c != 0 {
@@ -82,6 +85,9 @@ func nextEscape(s string, i int) int {
 // percent-encoded.
 func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 	switch s[0] {
+	case '[':
+		width = markLength(s)
+		return markByte, max(1, width), width > 0
 	case '\x1b':
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
@@ -107,6 +113,18 @@ func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 	r, width := utf8.DecodeRuneInString(s)
 	c, ok = plainOf(r)
 	return c, width, ok
+}
+
+// markByte stands for a mark in a view. It is in no text that people read.
+const markByte = '\x7f'
+
+// markLength returns the length of the mark that s begins with, 0 if there is none.
+func markLength(s string) int {
+	const longest = 64
+	if !isMark(s) {
+		return 0
+	}
+	return strings.IndexByte(s[:min(len(s), len(markPrefix)+longest)], ']') + 1
 }
 
 // plainOf returns the character that a character beyond ASCII is shown as: a full-width
