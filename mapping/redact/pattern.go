@@ -51,7 +51,7 @@ type search struct {
 
 // looks are the tests that a group of a pattern may be named after.
 var looks = map[string]func(string) bool{
-	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
+	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || appPassword().MatchString(v) },
 	"random":   isRandom,
 	"argument": func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
 	"digits":   func(v string) bool { return strings.ContainsAny(v, digits) },
@@ -70,7 +70,7 @@ var looks = map[string]func(string) bool{
 		if !ok { // a token instead of a user
 			return len(user) >= 16 && strings.ContainsAny(user, digits) && !strings.Contains(user, ".")
 		}
-		return pass != "" && !placeholder(pass) && !isMark(v) &&
+		return pass != "" && !placeholder(pass) && v[0] != markByte &&
 			(!oneOf(user, "user", "username", "login", "name", "redacted", "[user") || !oneOf(pass, "password", "passwd", "passwd]", "redacted"))
 	},
 }
