@@ -185,14 +185,14 @@ func NewStore(retain Retention, problem func(error)) (*Store, error) {
 func open(path, dsn string, retain Retention, problem func(error)) (s *Store, err error) {
 	s = &Store{
 		path: path, retain: retain, problem: problem, source: newSource(), write: &writer{statements: make(map[string]*sql.Stmt)},
-		cache: make(map[traceID]*record), moved: make(map[traceID]traceID), changed: make(chan struct{}),
+		cache: make(map[traceID]*record), moved: make(map[traceID]traceID),
 	}
 	s.read.mu = new(sync.RWMutex)
 	if path == "" {
 		s.read.mu = &s.write.mu
 	}
 	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(16000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
-	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)"); err != nil {
+	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)&_txlock=immediate"); err != nil {
 		return nil, err
 	}
 	if s.read.db, err = sql.Open("sqlite", dsn); err == nil {
@@ -353,17 +353,15 @@ type writer struct {
 func (w *writer) transaction(run func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.conn.ExecContext(context.Background(), `BEGIN IMMEDIATE`); err != nil {
+	tx, err := w.conn.BeginTx(context.Background(), nil)
+	if err != nil {
 		return err
 	}
-	err := run()
-	if err == nil {
-		_, err = w.conn.ExecContext(context.Background(), `COMMIT`)
+	if err := run(); err != nil {
+		_ = tx.Rollback() // SQLite may have done so
+		return err
 	}
-	if err != nil {
-		_, _ = w.conn.ExecContext(context.Background(), `ROLLBACK`) // SQLite may have done so
-	}
-	return err
+	return tx.Commit()
 }
 
 func (w *writer) prepared(query string) (*sql.Stmt, error) {

@@ -128,11 +128,11 @@ func (s testStore) Overview(id traceID, since int64) (Overview, bool) {
 	return o, ok
 }
 
-func (s testStore) Changes(since int64, limit int) ([]traceID, int64, <-chan struct{}) {
+func (s testStore) Changes(since int64, limit int) ([]traceID, int64) {
 	s.t.Helper()
-	ids, seq, more, err := s.Store.Changes(since, limit)
+	ids, seq, err := s.Store.Changes(since, limit)
 	s.ok(err)
-	return ids, seq, more
+	return ids, seq
 }
 
 // number returns what a query counts.

@@ -35,9 +35,11 @@ func TestSessionsSurvive(t *testing.T) {
 	a, b := openStore(t, path), openStore(t, path)
 	defer a.Close()
 	defer b.Close()
-	_, _, more := a.Changes(0, 0)
+	_, seq := a.Changes(0, 0)
 	b.Add(from("a", span(1, 2, 1, "execute_tool shell", 1, 2)))
-	<-more
+	if ids, _ := a.Changes(seq, 10); len(ids) != 1 {
+		t.Errorf("told of %v", ids)
+	}
 	a.Add(from("a", span(1, 3, 1, "execute_tool shell", 1, 2)))
 	b.Add(from("a", span(1, 4, 1, "execute_tool shell", 1, 2)))
 	for _, s := range []testStore{a, b} {

@@ -186,9 +186,6 @@ func (s *Store) maintain(ctx context.Context) {
 			return
 		case now := <-second.C:
 			if err = s.expire(now); err == nil {
-				err = s.poll()
-			}
-			if err == nil {
 				err = s.checkpoint()
 			}
 			if err == nil {
@@ -205,18 +202,6 @@ func (s *Store) maintain(ctx context.Context) {
 		}
 		s.failed(err)
 	}
-}
-
-// poll notices what other processes wrote.
-func (s *Store) poll() error {
-	var seq int64
-	if err := one(s.read, `SELECT seq FROM clock`)(&seq); err != nil {
-		return err
-	}
-	if s.seen.Swap(seq) != seq {
-		s.notify()
-	}
-	return nil
 }
 
 // failed reports an error of the database, unless it is the last one again.

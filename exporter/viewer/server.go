@@ -53,8 +53,8 @@ const (
 	idleTimeout   = 30 * time.Second
 	maxHeader     = 64 << 10
 
-	// noticeInterval is the least time between two notices of changes to a page, because
-	// every notice makes the page draw.
+	// noticeInterval is how often a page hears of changes, of which other processes may have
+	// written some.
 	noticeInterval = 200 * time.Millisecond
 	heartbeat      = 15 * time.Second
 )
@@ -276,40 +276,30 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 		return err == nil && out.Flush() == nil
 	}
 
-	_, seq, more, err := v.store.Changes(0, 0)
-	if err != nil {
-		return // the page asks again
-	}
-	alive := time.NewTicker(heartbeat)
-	defer alive.Stop()
+	seq, sent := v.store.Sequence(), time.Now()
+	next := time.NewTicker(noticeInterval)
+	defer next.Stop()
 	for ok := send("retry: 1000\nevent: epoch\ndata: %s\n\n", v.epoch); ok; {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-v.done:
 			return
-		case <-alive.C:
-			ok = send(": still here\n\n")
-		case <-more:
-			var ids []traceID
-			if ids, seq, more, err = v.store.Changes(seq, maxChanged); err != nil {
-				return
-			}
+		case <-next.C:
+		}
+		ids, now, err := v.store.Changes(seq, maxChanged)
+		switch {
+		case err != nil:
+			return // the page asks again
+		case now != seq:
 			list, _ := json.Marshal(ids) // without error
-			ok = send("data: %s\n\n", list) && v.rest(r)
+			ok = send("data: %s\n\n", list)
+			seq, sent = now, time.Now()
+		case time.Since(sent) > heartbeat:
+			ok = send(": still here\n\n")
+			sent = time.Now()
 		}
 	}
-}
-
-// rest waits until the next notice may be sent to the page.
-func (v *server) rest(r *http.Request) bool {
-	select {
-	case <-time.After(noticeInterval):
-		return true
-	case <-v.done:
-	case <-r.Context().Done():
-	}
-	return false
 }
 
 // identify lets a second viewer find out that a viewer already has the port.

@@ -69,11 +69,9 @@ type Store struct {
 
 	mu      sync.Mutex
 	waiting []*addition
-	changed chan struct{} // closed, and replaced, when something has come
 	moved   map[traceID]traceID
 	last    string // error that was reported
 
-	seen  atomic.Int64 // the clock when changed was last closed
 	grown atomic.Int64 // bytes since sessions were last removed
 
 	cancel context.CancelFunc
@@ -288,7 +286,7 @@ func (s *Store) newUpdate() *update {
 	return &update{Store: s, touched: make(map[traceID]*record), queued: make(map[string][][]any)}
 }
 
-// update runs a transaction, and tells whoever waits for changes.
+// update runs a transaction that changes sessions.
 func (s *Store) update(now time.Time, change func(*update) error) error {
 	u := s.newUpdate()
 	err := s.write.transaction(func() error {
@@ -323,17 +321,7 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 	if err != nil {
 		return fmt.Errorf("store sessions: %w", err)
 	}
-	s.seen.Store(u.seq)
-	s.notify()
 	return nil
-}
-
-// notify wakes whoever waits for changes.
-func (s *Store) notify() {
-	s.mu.Lock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
 }
 
 // record returns the record of a session, which is new if there is none.
@@ -638,28 +626,24 @@ func (d decoder) decode(sp stored) Span {
 }
 
 // Changes returns the ids of up to limit traces that changed after since, the
-// latest first, the value of since for the next call, and a channel that is closed
-// at the next change.
-func (s *Store) Changes(since int64, limit int) (ids []traceID, seq int64, more <-chan struct{}, err error) {
-	s.mu.Lock()
-	more = s.changed
-	s.mu.Unlock()
-	if err = one(s.read, `SELECT seq FROM clock`)(&seq); err != nil {
-		return nil, since, more, err
+// latest first, and the value of since for the next call.
+func (s *Store) Changes(since int64, limit int) (ids []traceID, seq int64, err error) {
+	if err = one(s.read, `SELECT seq FROM clock`)(&seq); err != nil || seq == since {
+		return nil, since, err
 	}
 	ids, err = all[traceID](s.read, `SELECT trace FROM session WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?`, since, seq, limit)
-	return ids, seq, more, err
+	return ids, seq, err
 }
 
 // Sequence returns the value to pass to Since or Changes to get only later changes.
 func (s *Store) Sequence() int64 {
-	_, seq, _, _ := s.Changes(math.MaxInt64, 0)
+	_, seq, _ := s.Changes(math.MaxInt64, 0)
 	return seq
 }
 
 // Since returns the ids of the traces that changed after seq.
 func (s *Store) Since(seq int64) []string {
-	found, _, _, _ := s.Changes(seq, math.MaxInt32)
+	found, _, _ := s.Changes(seq, math.MaxInt32)
 	ids := make([]string, len(found))
 	for i, id := range found {
 		ids[i] = id.String()
