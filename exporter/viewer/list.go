@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ type Query struct {
 	Running       bool   // only with open spans
 	Since         int64  // only those that started then or later, in microseconds since 1970
 	Agent, Model  string
-	Sort          string // a column; the latest first if empty
+	Sort          string // one of columns; by the start if it is another
 	Ascending     bool
 	Limit, Offset int
 	After         int64 // a List's Seq: sessions that did not change since are not sent again
@@ -39,10 +38,8 @@ type List struct {
 	Kept     Kept      `json:"kept"`
 }
 
-// columns are the values that a list can be sorted by.
-var columns = map[string]string{
-	"started": "started", "duration": "duration", "tools": "tools", "errors": "errors", "input": "input", "output": "output", "cost": "cost",
-}
+// columns are the values that a list can be sorted by, besides the start.
+var columns = []string{"duration", "tools", "errors", "input", "output", "cost"}
 
 // List answers a Query.
 func (s *Store) List(q Query) (l List, err error) {
@@ -52,27 +49,21 @@ func (s *Store) List(q Query) (l List, err error) {
 	if err := s.facets(&l); err != nil {
 		return l, err
 	}
-	where, args, words := q.conditions()
-	found, err := s.matching(words)
+	where, args, found, err := s.conditions(q)
 	if err != nil {
 		return l, err
 	}
-	var rows []int64
-	if len(found) > manyRows {
-		rows, l.Matching, err = s.among(found, q, where, args)
-	} else {
-		if len(words) > 0 {
-			where += ` AND row IN (SELECT value FROM json_each(?))`
-			list, _ := json.Marshal(found) // numbers: without error
-			args = append(args, string(list))
-		}
-		if l.Matching = l.Total; len(args) > 0 {
-			err = one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
-		}
-		if err == nil {
-			rows, err = all[int64](s.read, q.selecting(where, l.Matching <= manyRows)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
+	switch {
+	case len(args) == 0:
+		l.Matching = l.Total
+	case len(args) == 1 && found != nil:
+		l.Matching = len(found)
+	default:
+		if err := one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching); err != nil {
+			return l, err
 		}
 	}
+	rows, err := all[int64](s.read, q.selecting(where, l.Matching <= fewRows), append(args, q.Limit, q.Offset)...)
 	if err == nil {
 		err = s.inOrder(&l, rows, q.After)
 	}
@@ -82,8 +73,9 @@ func (s *Store) List(q Query) (l List, err error) {
 	return l, err
 }
 
-// conditions returns what SQL finds sessions by, and what the full-text index finds.
-func (q Query) conditions() (where string, args []any, words search) {
+// conditions returns what SQL finds the sessions of a query by, and the rows that the
+// full-text index found, nil without a search.
+func (s *Store) conditions(q Query) (where string, args []any, found []int64, err error) {
 	where = "TRUE"
 	add := func(condition string, arg any) {
 		where += " AND " + condition
@@ -104,62 +96,49 @@ func (q Query) conditions() (where string, args []any, words search) {
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
-	words = slices.DeleteFunc(parseSearch(q.Search), func(t term) bool {
+	var words search
+	for _, t := range parseSearch(q.Search) {
 		if t.field == failedField {
 			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
+		} else {
+			words = append(words, t)
 		}
-		return t.field == failedField
-	})
-	return where, args, words
+	}
+	if len(words) == 0 {
+		return where, args, nil, nil
+	}
+	if found, err = s.matching(words); len(found) <= fewRows {
+		list, _ := json.Marshal(found) // numbers: without error
+		add(`row IN (SELECT value FROM json_each(?))`, string(list))
+	} else { // SQL finds a byte at each row faster than so many numbers in a list
+		has := make([]byte, found[len(found)-1]+1)
+		for _, row := range found {
+			has[row] = 1
+		}
+		add(`substr(?, row + 1, 1) = x'01'`, has)
+	}
+	return where, args, found, err
 }
 
-// selecting returns the statement that selects rows in the order of the query: few are
-// found and sorted, many are read in their order.
+// selecting returns the statement that selects sessions in the order of the query.
 func (q Query) selecting(where string, few bool) string {
-	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
+	direction, ties := `DESC`, `row DESC`
 	if q.Ascending {
-		order, ties = "ASC", "row"
+		direction, ties = `ASC`, `row`
 	}
-	if column == columns["started"] { // ids are the same in every database
-		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
+	column := q.Sort
+	if !slices.Contains(columns, column) {
+		column, ties = `started`, map[bool]string{false: `trace`, true: `trace DESC`}[q.Ascending] // as in the index; ids are the same in every database
 	}
-	index := ""
-	if column == columns["started"] && !few {
-		index = "INDEXED BY session_started"
-	} else {
-		column = "+" + column // which no index has
+	if few {
+		column = `+` + column // which no index has: they are found and sorted
 	}
-	return fmt.Sprintf(`SELECT row FROM session %s WHERE %s ORDER BY %s %s, %s`, index, where, column, order, ties)
+	return fmt.Sprintf(`SELECT row FROM session WHERE %s ORDER BY %s %s, %s LIMIT ? OFFSET ?`, where, column, direction, ties)
 }
 
-// among returns a page of those rows that meet conditions, and how many do. The rows are
-// so many that it is faster to look for each here than in SQL.
-func (s *Store) among(found []int64, q Query, where string, args []any) (rows []int64, matching int, err error) {
-	full := errors.New("the page is full")
-	err = each(s.read, func(scan func(...any) error) error {
-		var row int64
-		if err := scan(&row); err != nil {
-			return err
-		}
-		if _, ok := slices.BinarySearch(found, row); !ok {
-			return nil
-		}
-		if matching++; matching > q.Offset && len(rows) < q.Limit {
-			rows = append(rows, row)
-		}
-		if len(rows) == q.Limit && len(args) == 0 {
-			return full
-		}
-		return nil
-	}, q.selecting(where, false), args...)
-	if errors.Is(err, full) {
-		matching, err = len(found), nil
-	}
-	return rows, matching, err
-}
-
-// manyRows is how many rows are looked for, or sorted, in SQL at most.
-const manyRows = 1000
+// fewRows is how many rows are looked for one by one, or sorted, rather than found by reading
+// all in the order of an index.
+const fewRows = 1000
 
 // inOrder reads the ids of rows, and those of their sessions that changed after a number.
 func (s *Store) inOrder(l *List, rows []int64, after int64) error {

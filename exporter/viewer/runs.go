@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
@@ -64,8 +63,7 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	where, args, words := q.conditions()
-	found, err := s.matching(words)
+	where, args, _, err := s.conditions(q)
 	if err != nil {
 		return nil, err
 	}
@@ -73,13 +71,9 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 	answer.WriteString(`,"runs":[`)
 	full := errors.New("the answer is full")
 	err = each(s.read, func(scan func(...any) error) error {
-		var row int64
 		var run sql.RawBytes
-		if err := scan(&row, &run); err != nil {
+		if err := scan(&run); err != nil {
 			return err
-		}
-		if _, ok := slices.BinarySearch(found, row); len(words) > 0 && !ok {
-			return nil
 		}
 		if n == maxRuns || answer.Len()+len(run) > maxRunsBytes {
 			return full
@@ -89,7 +83,7 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 		}
 		answer.Write(run)
 		return nil
-	}, `SELECT row, run FROM session JOIN run ON session = row
+	}, `SELECT run FROM session JOIN run ON session = row
 		WHERE NOT test AND row NOT IN (SELECT session FROM open) AND `+where+` ORDER BY started DESC`, args...)
 	if err != nil && !errors.Is(err, full) {
 		return nil, err

@@ -223,9 +223,6 @@ var pathKeys = map[string]bool{"path": true, "filepath": true, "file": true, "fi
 
 // matching returns the rows of the sessions that have all of a search's terms, in order.
 func (s *Store) matching(of search) (rows []int64, err error) {
-	if len(of) == 0 {
-		return nil, nil
-	}
 	s.failed(s.index(func() bool { return false }))
 	open, err := s.openPassages()
 	for i, t := range of {

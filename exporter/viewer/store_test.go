@@ -263,7 +263,7 @@ func TestSearchFollowsSessions(t *testing.T) {
 // Many sessions are read in another way than few. Sessions are found in the order of the list.
 func TestSearchInManySessions(t *testing.T) {
 	s := newStore(t)
-	const many = manyRows + 200
+	const many = fewRows + 200
 	var spans []*tracepb.Span
 	for i := range many {
 		status := []string{"even", "odd"}[i%2]
