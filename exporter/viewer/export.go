@@ -108,11 +108,11 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
 		base := "api/sessions/" + session.ID
-		overview, _, err := s.overview(id, 0, math.MaxInt, math.MaxInt, math.MaxInt)
+		overview, _, err := s.overview(id, 0, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
-		steps, _, err := s.steps(id, 0, math.MaxInt, math.MaxInt)
+		steps, _, err := s.steps(id, 0, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}

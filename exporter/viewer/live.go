@@ -2,21 +2,13 @@ package viewer
 
 import (
 	"cmp"
-	"slices"
+	"iter"
 	"time"
 
 	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
-
-// An openSpan is a span that has not ended. It is encoded as if it ended when its
-// source last reported.
-type openSpan struct {
-	stored
-	id   spanID
-	gone bool // its source has been silent for too long: the span will never end
-}
 
 // silence is how long a source may be silent before its spans count as gone. A
 // source reports every second.
@@ -162,20 +154,40 @@ func (s *Store) expire(now time.Time) error {
 	})
 }
 
-// openSpans returns the open spans of a session, the first to begin first.
-func openSpans(from querier, row int64) (list []openSpan, err error) {
+// openSpans returns the open spans of a session. They are encoded as if they ended when their
+// source last reported.
+func openSpans(from querier, row int64) (list []stored, err error) {
 	err = each(from, func(scan func(...any) error) error {
-		var sp openSpan
-		var id, header []byte
-		if err := scan(&id, &header, &sp.wire, &sp.gone); err != nil {
-			return err
-		}
-		sp.id, sp.origin = spanID(id), newOrigin(header)
+		var sp stored
+		var header []byte
+		err := scan(&header, &sp.wire)
+		sp.origin = newOrigin(header)
 		list = append(list, sp)
-		return nil
-	}, `SELECT id, origin.wire, open.wire, gone FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
-	slices.SortStableFunc(list, func(a, b openSpan) int { return cmp.Compare(a.read().Start, b.read().Start) })
+		return err
+	}, `SELECT origin.wire, open.wire FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
 	return list, err
+}
+
+// spansAndOpen returns the spans of a session after the number since, and then the open ones,
+// whose number is 0.
+func spansAndOpen(from querier, row, since int64) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		open, err := openSpans(from, row) // first: a span may end meanwhile
+		if err != nil {
+			yield(stored{}, err)
+			return
+		}
+		for sp, err := range spans(from, row, since) {
+			if !yield(sp, err) {
+				return
+			}
+		}
+		for _, sp := range open {
+			if !yield(sp, nil) {
+				return
+			}
+		}
+	}
 }
 
 // A Now is what a session that has not ended is doing.
@@ -192,11 +204,10 @@ type Now struct {
 }
 
 // now describes a session by its open spans, nil without any.
-func now(list []openSpan, lastEnd uint64) *Now {
-	open, gone := make([]*runs.Span, len(list)), false
+func now(list []stored, lastEnd uint64, gone bool) *Now {
+	open := make([]*runs.Span, len(list))
 	for i := range list {
 		open[i] = list[i].read()
-		gone = gone || list[i].gone
 	}
 	latest := runs.Latest(open)
 	if latest == nil {

@@ -65,6 +65,28 @@ func TestOpenSpans(t *testing.T) {
 	}
 }
 
+// What is open comes with the last of several answers, also if the spans that ended fill an answer.
+func TestOpenSpansFollow(t *testing.T) {
+	s := newStore(t)
+	var ended []*tracepb.Span
+	for i := range 5000 {
+		ended = append(ended, span(1, i+2, 1, "chat x", 1, 2))
+	}
+	root := span(1, 1, 0, "invoke_agent x", 1, 2)
+	s.Open("p", from("a", root))
+	for _, n := range []int{1, 1600, 1700, 1800, 5000} {
+		s.Add(from("a", ended[:n]...))
+		bars, o := 0, Overview{}
+		for more := true; more; more = o.More {
+			o, _ = s.Overview(idOf(root), o.Seq)
+			bars += len(o.Spans)
+		}
+		if bars != n || len(o.Open) != 1 {
+			t.Errorf("%d spans, %d open, want %d and 1", bars, len(o.Open), n)
+		}
+	}
+}
+
 // Until the first stamp of a stream its ids are provisional. Who looks at the
 // trace follows it, and nothing of the old one stays.
 func TestProvisionalTraceMoves(t *testing.T) {

@@ -14,23 +14,59 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// An Overview is the data of the waterfall: the spans of a trace that ended since
-// the last Overview, and all that are open.
+// An Overview is the data of the waterfall.
 type Overview struct {
 	Session Session `json:"session"`
-	Seq     int64   `json:"seq"`  // pass it as since next time
-	More    bool    `json:"more"` // more can be fetched right away
-	Spans   []Bar   `json:"spans"`
-	Open    []Bar   `json:"open"`
+	Answer[Bar]
 }
 
-// Limits of one answer.
+// An Answer is what one answer says of the spans of a session that ended since the last answer,
+// and then of all that are open.
+type Answer[T any] struct {
+	Seq   int64 `json:"seq"`  // pass it as since next time
+	More  bool  `json:"more"` // more can be fetched right away
+	Spans []T   `json:"spans"`
+	Open  []T   `json:"open"`
+}
+
 const (
-	maxBars      = 20_000
-	maxFirstBars = 2_000 // so that the first picture appears at once
-	maxBarEvents = 400_000
-	maxInstants  = 4_000 // of one kind in one bar: more than a screen has pixels
+	// maxFirst bounds the first answer for the waterfall, in bytes, so that a picture appears at once.
+	maxFirst = maxAnswer / 10
+
+	// itemSize is about how many bytes an item of an answer takes besides its text.
+	itemSize = 200
+
+	maxInstants = 4_000 // of one kind in one bar: more than a screen has pixels
 )
+
+// readAnswer returns what one answer holds of a session. A size is in bytes of text; items
+// without any are left out.
+func readAnswer[T any](s *Store, row, since int64, maxSize int, item func(stored) (v T, size int)) (Answer[T], error) {
+	a := Answer[T]{Seq: since, Spans: []T{}, Open: []T{}}
+	size := 0
+	for sp, err := range spansAndOpen(s.read, row, since) {
+		if err != nil {
+			return a, err
+		}
+		if size > maxSize {
+			a.More = sp.n > 0 || len(a.Open) == 0 && a.Seq > since // an agent has not so much open that it does not fit
+			break
+		}
+		v, bytes := item(sp)
+		size += itemSize + bytes
+		if sp.n > 0 {
+			a.Seq = sp.n
+		}
+		switch {
+		case bytes == 0:
+		case sp.n == 0:
+			a.Open = append(a.Open, v)
+		default:
+			a.Spans = append(a.Spans, v)
+		}
+	}
+	return a, nil
+}
 
 // A Bar is a span in the waterfall. Times are in microseconds: those of the
 // span since 1970, those of its events since its start.
@@ -74,7 +110,9 @@ type Mark struct {
 	Name string `json:"name"`
 }
 
-func newBar(s *runs.Span) Bar {
+// newBar returns the bar of a span, and its size in bytes of text.
+func newBar(sp stored) (Bar, int) {
+	s := sp.read()
 	attribute := func(key string) string { return cutText(s.Text(key), maxDetail) }
 	used := s.Usage()
 	b := Bar{
@@ -91,6 +129,7 @@ func newBar(s *runs.Span) Bar {
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
 		Estimated:  s.Bool(semconv.TimeEstimated),
+		Open:       sp.n == 0,
 		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.InputTokens, Output: used.OutputTokens, Cached: used.CacheReadTokens, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)
@@ -112,16 +151,12 @@ func newBar(s *runs.Span) Bar {
 		}
 	})
 	b.Text, b.Thinking, b.Marks = thin(b.Text), thin(b.Thinking), thin(b.Marks)
-	return b
-}
-
-// size returns how many bytes of text a bar has.
-func (b *Bar) size() (size int) {
-	size = len(b.Name) + len(b.Title) + len(b.Detail) + len(b.Tool) + len(b.Call) + len(b.Failure) + len(b.Executable) + len(b.Finish)
+	const instant = 10 // bytes of one in an answer
+	size := instant*(len(b.Text)+len(b.Thinking)+len(b.Marks)) + len(b.ID) + len(b.Name) + len(b.Title) + len(b.Detail) + len(b.Tool) + len(b.Call) + len(b.Failure) + len(b.Executable) + len(b.Finish)
 	for _, m := range b.Marks {
 		size += len(m.Name)
 	}
-	return size
+	return b, size
 }
 
 // hexID returns an id in hex. It cuts ids that are too long, which other senders may send.
@@ -149,12 +184,12 @@ func thin[T any](list []T) []T {
 // answer holds.
 func (s *Store) Overview(id traceID, since int64) (Overview, bool, error) {
 	if since == 0 {
-		return s.overview(id, since, maxAnswer, maxFirstBars, maxBarEvents)
+		return s.overview(id, since, maxFirst)
 	}
-	return s.overview(id, since, maxAnswer, maxBars, maxBarEvents)
+	return s.overview(id, since, maxAnswer)
 }
 
-func (s *Store) overview(id traceID, since int64, maxSize, most, maxEvents int) (o Overview, ok bool, err error) {
+func (s *Store) overview(id traceID, since int64, maxSize int) (o Overview, ok bool, err error) {
 	found, rows, err := s.sessions(listed+`WHERE trace = ?`, id[:])
 	if to, moved := s.movedTo(id); err == nil && len(found) == 0 && moved { // the trace may have another id by now
 		since = 0
@@ -163,36 +198,8 @@ func (s *Store) overview(id traceID, since int64, maxSize, most, maxEvents int) 
 	if err != nil || len(found) == 0 {
 		return o, false, err
 	}
-	o = Overview{Session: found[0], Seq: since, Spans: []Bar{}, Open: []Bar{}}
-	open, err := openSpans(s.read, rows[0])
-	if err != nil {
-		return o, false, err
-	}
-	events, size := 0, 0
-	for sp, err := range spans(s.read, rows[0], since) {
-		if err != nil {
-			return o, false, err
-		}
-		if len(o.Spans) == most || events > maxEvents || size > maxSize {
-			o.More = true
-			break
-		}
-		b := newBar(sp.read())
-		events += len(b.Text) + len(b.Thinking) + len(b.Marks)
-		size += b.size()
-		o.Spans, o.Seq = append(o.Spans, b), sp.n
-	}
-	size = 0
-	for i := range open {
-		if len(o.Open) == maxFirstBars || size > maxAnswer {
-			break // an agent does not do so much at once
-		}
-		b := newBar(open[i].read())
-		b.Open = true
-		size += b.size()
-		o.Open = append(o.Open, b)
-	}
-	return o, true, nil
+	answer, err := readAnswer(s, rows[0], since, maxSize, newBar)
+	return Overview{found[0], answer}, true, err
 }
 
 // A Detail is every detail of one span.

@@ -268,7 +268,7 @@ func (s *Store) openPassages() (map[int64][]passage, error) {
 		if err != nil {
 			return nil, err
 		}
-		var open []openSpan
+		var open []stored
 		open, err = openSpans(s.read, row)
 		for i := range open {
 			texts(open[i].read(), open[i].origin.service, func(field string, text []byte) {
@@ -304,7 +304,10 @@ func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 	}
 	found.Hits = []Hit{}
 	of := parseSearch(text)
-	look := func(sp stored) {
+	for sp, err := range spansAndOpen(s.read, row, 0) {
+		if err != nil {
+			return found, false, err
+		}
 		span := sp.read()
 		texts(span, sp.origin.service, func(field string, text []byte) {
 			p := passage{field, string(text)}
@@ -317,17 +320,7 @@ func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 			}
 		})
 	}
-	for sp, err := range spans(s.read, row, 0) {
-		if err != nil {
-			return found, false, err
-		}
-		look(sp)
-	}
-	open, err := openSpans(s.read, row)
-	for i := range open {
-		look(open[i].stored)
-	}
-	return found, true, err
+	return found, true, nil
 }
 
 // marks returns where a passage has one of the terms. Agents, models and ids are on every

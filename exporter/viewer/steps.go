@@ -9,12 +9,7 @@ import (
 )
 
 // Steps are what the transcript shows of spans, beyond what is in their bars.
-type Steps struct {
-	Seq   int64  `json:"seq"`
-	More  bool   `json:"more"`
-	Spans []Step `json:"spans"`
-	Open  []Step `json:"open"`
-}
+type Steps = Answer[Step]
 
 // A Step is the content of a span. All strings may be empty: by default,
 // content is not recorded.
@@ -42,58 +37,26 @@ type Note struct {
 	Text string `json:"text"`
 }
 
-// Limits of one answer, and of the content of one span.
+// Limits of the content of one span.
 const (
 	maxStepBytes = 256 << 10
-	maxStepsSize = maxAnswer
 	maxNotes     = 200
 )
 
 // Steps returns the content of the spans that came after since, as much as one answer
 // holds.
 func (s *Store) Steps(id traceID, since int64) (Steps, bool, error) {
-	return s.steps(id, since, maxStepsSize, maxBars)
+	return s.steps(id, since, maxAnswer)
 }
 
-func (s *Store) steps(id traceID, since int64, maxSize, most int) (steps Steps, ok bool, err error) {
+func (s *Store) steps(id traceID, since int64, maxSize int) (Steps, bool, error) {
 	row, _, err := s.find(s.read, id)
 	if err != nil || row == 0 {
-		return steps, false, err
+		return Steps{}, false, err
 	}
-	open, err := openSpans(s.read, row)
-	if err != nil {
-		return steps, false, err
-	}
-	steps = Steps{Seq: since, Spans: []Step{}, Open: []Step{}}
-	d, size, read := decoder{}, 0, 0
-	for sp, err := range spans(s.read, row, since) {
-		if err != nil {
-			return steps, false, err
-		}
-		if size > maxSize || read == most {
-			steps.More = true
-			break
-		}
-		step, bytes := newStep(d.decode(sp))
-		size += bytes
-		if bytes > 0 {
-			steps.Spans = append(steps.Spans, step)
-		}
-		steps.Seq = sp.n
-		read++
-	}
-	size = 0
-	for _, sp := range open {
-		if size > maxStepsSize {
-			break // an agent does not say so much at once
-		}
-		step, bytes := newStep(d.decode(sp.stored))
-		size += bytes
-		if bytes > 0 {
-			steps.Open = append(steps.Open, step)
-		}
-	}
-	return steps, true, nil
+	d := decoder{}
+	steps, err := readAnswer(s, row, since, maxSize, func(sp stored) (Step, int) { return newStep(d.decode(sp)) })
+	return steps, true, err
 }
 
 // newStep returns the content of a span, and its size in bytes.

@@ -120,7 +120,7 @@ func newOrigin(wire []byte) origin {
 
 // A stored is an encoded span: decoded, it would take several times the memory.
 type stored struct {
-	n      int64 // its number in the session: later spans have higher ones
+	n      int64 // its number in the session: later spans have higher ones, open ones 0
 	origin origin
 	wire   []byte
 }
@@ -462,7 +462,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 			return err
 		}
 	}
-	var open []openSpan
+	var open []stored
 	if r.open > 0 || r.reported {
 		var err error
 		if open, err = openSpans(u.write, r.row); err != nil {
@@ -483,7 +483,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 		}
 	}
 	session := newSession(r.id, run, service, now)
-	session.Ended = run.Rooted && !slices.ContainsFunc(open, func(sp openSpan) bool { return sp.read().MayBeRoot() })
+	session.Ended = run.Rooted && !slices.ContainsFunc(open, func(sp stored) bool { return sp.read().MayBeRoot() })
 	summary, err := json.Marshal(session)
 	if err != nil {
 		return err
@@ -586,23 +586,16 @@ func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error
 	if err != nil || row == 0 {
 		return nil, false, err
 	}
-	for sp, err := range spans(s.read, row, 0) {
+	for sp, err := range spansAndOpen(s.read, row, 0) {
 		if err != nil {
 			return nil, false, err
 		}
 		if bytes.Equal(sp.read().ID, span[:]) {
 			decoded := decoder{}.decode(sp)
-			return &decoded, false, nil
+			return &decoded, sp.n == 0, nil
 		}
 	}
-	list, err := openSpans(s.read, row)
-	for i := range list {
-		if list[i].id == span {
-			decoded := decoder{}.decode(list[i].stored)
-			return &decoded, true, nil
-		}
-	}
-	return nil, false, err
+	return nil, false, nil
 }
 
 // A decoder decodes spans. It decodes an origin once.

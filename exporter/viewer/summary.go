@@ -42,31 +42,32 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 }
 
 // listed is the part of a query that reads sessions for listing.
-const listed = `SELECT row, summary, heard, pinned, EXISTS (SELECT 1 FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
+const listed = `SELECT row, summary, heard, pinned, (SELECT max(gone) FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
 
 // sessions reads sessions, with their rows. The query begins with listed.
 func (s *Store) sessions(query string, args ...any) (list []Session, rows []int64, err error) {
 	var heard []int64
-	var open []bool
+	var gone []sql.NullBool // of sessions with open spans
 	list = []Session{}
 	err = each(s.read, func(scan func(...any) error) error {
 		var summary sql.RawBytes
 		var session Session
 		var row, end int64
-		var pinned, live bool
-		err := scan(&row, &summary, &end, &pinned, &live)
+		var pinned bool
+		var silent sql.NullBool
+		err := scan(&row, &summary, &end, &pinned, &silent)
 		if err == nil {
 			err = json.Unmarshal(summary, &session)
 		}
 		session.Pinned = pinned
-		list, rows, heard, open = append(list, session), append(rows, row), append(heard, end), append(open, live)
+		list, rows, heard, gone = append(list, session), append(rows, row), append(heard, end), append(gone, silent)
 		return err
 	}, query, args...)
 	for i := range list {
-		if err == nil && open[i] {
-			var spans []openSpan
-			spans, err = openSpans(s.read, rows[i])
-			if list[i].Now = now(spans, uint64(heard[i])); list[i].Now != nil {
+		if err == nil && gone[i].Valid {
+			var open []stored
+			open, err = openSpans(s.read, rows[i])
+			if list[i].Now = now(open, uint64(heard[i]), gone[i].Bool); list[i].Now != nil {
 				list[i].Now.StallAfter = s.StallAfter.Microseconds()
 			}
 		}
