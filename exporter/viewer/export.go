@@ -28,10 +28,9 @@ const maxExport = 128 << 20
 
 var errTooBig = errors.New("too much for one HTML file: export it as OTLP JSON")
 
-// ExportHTML writes the sessions of a store, or only those with the given ids, as
-// one HTML file.
-func (s *Store) ExportHTML(w io.Writer, only ...string) error {
-	answers, err := s.answers(only)
+// ExportHTML writes the sessions of a store as one HTML file.
+func (s *Store) ExportHTML(w io.Writer) error {
+	answers, err := s.answers()
 	if err != nil {
 		return err
 	}
@@ -79,30 +78,13 @@ func hashOf(content string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// answers returns the API's answers for sessions, by path.
-func (s *Store) answers(only []string) (map[string]any, error) {
+// answers returns the API's answers, by path.
+func (s *Store) answers() (map[string]any, error) {
 	list, err := s.List(Query{Limit: maxListed})
 	if err != nil {
 		return nil, err
 	}
 	list.Kept = Kept{}
-	if len(only) > 0 {
-		list.Order, list.Sessions, list.Spans, list.Agents, list.Models = nil, nil, 0, nil, nil
-		for _, name := range only {
-			id, _ := parseTraceID(name)
-			session, ok, err := s.Session(id)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				return nil, errors.New("no such session")
-			}
-			list.Order, list.Sessions = append(list.Order, session.ID), append(list.Sessions, session)
-			list.Spans += session.Spans
-		}
-		list.Total = len(only)
-		list.Matching = len(only)
-	}
 	answers := map[string]any{"api/sessions": list}
 	size, found := 0, make(map[Part]bool)
 	for _, session := range list.Sessions {
@@ -134,21 +116,16 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	return answers, nil
 }
 
-// ExportJSON writes sessions as one object of OTLP JSON, which any collector's
+// ExportJSON writes the sessions of a store as one object of OTLP JSON, which any collector's
 // otlpjsonfile receiver reads, and so does view.
-func (s *Store) ExportJSON(w io.Writer, only ...string) error {
-	if len(only) == 0 {
-		list, err := s.List(Query{Limit: maxListed})
-		if err != nil {
-			return err
-		}
-		for _, session := range list.Sessions {
-			only = append(only, session.ID)
-		}
+func (s *Store) ExportJSON(w io.Writer) error {
+	list, err := s.List(Query{Limit: maxListed})
+	if err != nil {
+		return err
 	}
 	var data tracepb.TracesData
-	for _, name := range only {
-		id, _ := parseTraceID(name)
+	for _, session := range list.Sessions {
+		id, _ := parseTraceID(session.ID)
 		spans, _, err := s.Spans(id, 0)
 		if err != nil {
 			return err
@@ -184,33 +161,30 @@ func grouped(spans []Span) []*tracepb.ResourceSpans {
 }
 
 // export serves a file with a session, without the parts that the query names.
-func (v *server) export(kind, suffix string, write func(*Store, io.Writer, ...string) error) http.HandlerFunc {
+func (v *server) export(kind, suffix string, write func(*Store, io.Writer) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id, ok := parseTraceID(r.PathValue("id"))
-		session, found, err := v.store.Session(id)
-		if err != nil || !ok || !found {
+		var leave []Part
+		for _, name := range r.URL.Query()["without"] {
+			if partNames[Part(name)] == "" {
+				http.Error(w, "want without=content, paths or host", http.StatusBadRequest)
+				return
+			}
+			leave = append(leave, Part(name))
+		}
+		id, _ := parseTraceID(r.PathValue("id"))
+		only, err := v.store.only(id, leave...)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		defer only.Close()
+		session, found, err := only.Session(id)
+		if err != nil || !found {
 			respond(w, nil, false, err)
 			return
 		}
-		store := v.store
-		if leave := r.URL.Query()["without"]; len(leave) > 0 {
-			list := make([]Part, len(leave))
-			for i, part := range leave {
-				if list[i] = Part(part); partNames[list[i]] == "" {
-					http.Error(w, "want without=content, paths or host", http.StatusBadRequest)
-					return
-				}
-			}
-			if store, err = v.store.Without(id.String(), list...); err == nil {
-				defer store.Close()
-				session, _, err = store.Session(id)
-			}
-		}
 		var file bytes.Buffer
-		if err == nil {
-			err = write(store, &file, id.String())
-		}
-		if err != nil {
+		if err := write(only, &file); err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}

@@ -23,10 +23,11 @@ func TestExportHTML(t *testing.T) {
 	const hostile = `</script><script>window.hacked=1</script><img src=x onerror=hacked()>`
 	root := span(1, 1, 0, "invoke_agent "+hostile, 1, 2, str(semconv.InputMessages, hostile))
 	s.Add(from("a", root, span(2, 1, 0, "invoke_agent other", 1, 2)))
+	only, err := s.only(idOf(root))
+	s.ok(err)
+	defer only.Close()
 	var page bytes.Buffer
-	if err := s.ExportHTML(&page, idOf(root).String()); err != nil {
-		t.Fatal(err)
-	}
+	s.ok(only.ExportHTML(&page))
 	html := page.String()
 	if n := strings.Count(html, "<script"); n != 2 {
 		t.Errorf("%d scripts", n)
@@ -41,9 +42,6 @@ func TestExportHTML(t *testing.T) {
 	}
 	if !strings.Contains(html, "connect-src") && !strings.Contains(html, "default-src &#39;none&#39;") {
 		t.Error("the page may ask for something")
-	}
-	if err := s.ExportHTML(&page, "ff"); err == nil {
-		t.Error("a session that is not there was exported")
 	}
 }
 
@@ -95,6 +93,13 @@ func TestExportWithout(t *testing.T) {
 	spans := from("a", agent, tool)
 	spans[0].Resource.Attributes = append(spans[0].Resource.Attributes, str("host.name", "secret-host"), integer("process.pid", 4711))
 	s.Add(spans)
+	running := span(2, 1, 0, "invoke_agent x", 1, 9)
+	s.Open("p", from("a", running))
+	for _, path := range []string{"ff/export.html", "xyz/export.json", idOf(running).String() + "/export.html"} { // no span ended
+		if resp, body := ask(t, v, http.MethodGet, "/api/sessions/"+path, ""); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
 	content := []string{"secret prompt", "secret result", "secret delta", "secret of another convention", "secret of an old one", "secret message"}
 	paths := []string{"/secret/folder", "cat secret path", "/secret/file"}
 	host := []string{"secret-host", "4711"}

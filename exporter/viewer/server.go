@@ -72,19 +72,19 @@ func (v *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", typed(http.FileServerFS(files)))
 	mux.HandleFunc("GET /api/sessions", v.list)
-	mux.HandleFunc("GET /api/sessions/{id}", part(v.store.Overview))
-	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
-	mux.HandleFunc("GET /api/sessions/{id}/steps", part(v.store.Steps))
-	mux.HandleFunc("GET /api/sessions/{id}/hits", v.hits)
-	mux.HandleFunc("POST /api/sessions/{id}/delete", v.change(v.store.Delete))
-	mux.HandleFunc("POST /api/sessions/{id}/pin", v.change(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
-	mux.HandleFunc("POST /api/sessions/{id}/unpin", v.change(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
+	mux.HandleFunc("GET /api/sessions/{id}", about(v.overview))
+	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", about(v.detail))
+	mux.HandleFunc("GET /api/sessions/{id}/steps", about(v.steps))
+	mux.HandleFunc("GET /api/sessions/{id}/hits", about(v.hits))
+	mux.HandleFunc("POST /api/sessions/{id}/delete", change(v.store.Delete))
+	mux.HandleFunc("POST /api/sessions/{id}/pin", change(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
+	mux.HandleFunc("POST /api/sessions/{id}/unpin", change(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
 	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/viewer", v.identify)
 	mux.HandleFunc("GET /api/sessions/{id}/export.html", v.export("text/html; charset=utf-8", ".html", (*Store).ExportHTML))
 	mux.HandleFunc("GET /api/sessions/{id}/export.json", v.export("application/json", ".json", (*Store).ExportJSON))
-	mux.HandleFunc("POST /api/files", v.addFile)
+	mux.HandleFunc("POST /api/files", ownPage(v.addFile))
 	mux.Handle("POST /v1/traces", v.otlp)
 	mux.Handle("POST "+receiver.OpenPath, v.otlp)
 	mux.HandleFunc("GET /api/services", v.jaegerServices)
@@ -204,58 +204,68 @@ func queryOf(r *http.Request) Query {
 	}
 }
 
-// part serves a part of a session: what came after the number since.
-func part[T any](of func(id traceID, since int64) (T, bool, error)) http.HandlerFunc {
+// about answers a request about a session with what read returns.
+func about[T any](read func(id traceID, r *http.Request) (answer T, found bool, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id, ok := parseTraceID(r.PathValue("id"))
-		since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
-		answer, found, err := of(id, min(max(0, since), maxNumber))
-		respond(w, answer, ok && found, err)
-	}
-}
-
-func (v *server) detail(w http.ResponseWriter, r *http.Request) {
-	id, ok := parseTraceID(r.PathValue("id"))
-	b, err := hex.DecodeString(r.PathValue("span"))
-	if !ok || err != nil || len(b) != len(spanID{}) {
-		http.Error(w, "no such span", http.StatusNotFound)
-		return
-	}
-	s, open, err := v.store.Span(id, spanID(b))
-	var d Detail
-	if s != nil {
-		d = newDetail(s)
-		d.Open = open
-	}
-	respond(w, d, s != nil, err)
-}
-
-// hits finds where a session has what was searched.
-func (v *server) hits(w http.ResponseWriter, r *http.Request) {
-	id, ok := parseTraceID(r.PathValue("id"))
-	hits, found, err := v.store.Hits(id, r.URL.Query().Get("q"))
-	respond(w, hits, ok && found, err)
-}
-
-// change handles a request to change a session, which only this viewer's own page may send.
-func (v *server) change(do func(id traceID) (bool, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !fromOwnPage(r) {
-			http.Error(w, "sessions are changed only from this viewer's own page", http.StatusForbidden)
-			return
-		}
 		id, ok := parseTraceID(r.PathValue("id"))
 		if !ok {
 			respond(w, nil, false, nil)
 			return
 		}
-		found, err := do(id)
-		respond(w, struct{}{}, found, err)
+		answer, found, err := read(id, r)
+		respond(w, answer, found, err)
 	}
 }
 
-// fromOwnPage reports whether a request is from the page: another page's origin differs.
-func fromOwnPage(r *http.Request) bool { return r.Header.Get("Origin") == "http://"+r.Host }
+// since reads the number of the last span that a page has.
+func since(r *http.Request) int64 {
+	n, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
+	return min(max(0, n), maxNumber)
+}
+
+func (v *server) overview(id traceID, r *http.Request) (Overview, bool, error) {
+	return v.store.Overview(id, since(r))
+}
+
+func (v *server) steps(id traceID, r *http.Request) (Steps, bool, error) {
+	return v.store.Steps(id, since(r))
+}
+
+func (v *server) hits(id traceID, r *http.Request) (Hits, bool, error) {
+	return v.store.Hits(id, r.URL.Query().Get("q"))
+}
+
+func (v *server) detail(id traceID, r *http.Request) (d Detail, found bool, err error) {
+	b, err := hex.DecodeString(r.PathValue("span"))
+	if err != nil || len(b) != len(spanID{}) {
+		return d, false, nil
+	}
+	s, open, err := v.store.Span(id, spanID(b))
+	if s != nil {
+		d = newDetail(s)
+		d.Open = open
+	}
+	return d, s != nil, err
+}
+
+// change handles a request to change a session.
+func change(do func(id traceID) (found bool, err error)) http.HandlerFunc {
+	return ownPage(about(func(id traceID, _ *http.Request) (struct{}, bool, error) {
+		found, err := do(id)
+		return struct{}{}, found, err
+	}))
+}
+
+// ownPage refuses requests from elsewhere than this viewer's page: another page's origin differs.
+func ownPage(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "http://"+r.Host {
+			http.Error(w, "sessions are changed and files accepted only from this viewer's own page", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
 
 // changes tells a page which traces have grown, as server-sent events, for as
 // long as the page listens.
@@ -312,10 +322,6 @@ const maxFile = 256 << 20
 
 // addFile takes a file from the page.
 func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
-	if !fromOwnPage(r) {
-		http.Error(w, "files are accepted only from this viewer's own page", http.StatusForbidden)
-		return
-	}
 	if v.readFile == nil {
 		http.Error(w, "this viewer does not accept files", http.StatusNotImplemented)
 		return

@@ -99,11 +99,10 @@ func names(found map[Part]bool) []string {
 	return names
 }
 
-// Without returns a copy in memory of a session, without some parts of it. Content has paths
-// in it, so that it goes with them.
-func (s *Store) Without(id string, leave ...Part) (*Store, error) {
-	trace, _ := parseTraceID(id)
-	list, _, err := s.Spans(trace, 0)
+// only returns a store in memory that has a session's spans that ended, without some parts of
+// them. Content has paths in it, so that it goes with them.
+func (s *Store) only(id traceID, leave ...Part) (*Store, error) {
+	list, _, err := s.Spans(id, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +118,13 @@ func (s *Store) Without(id string, leave ...Part) (*Store, error) {
 			sp.Status.Message = "" // it may have a tool's output
 		}
 	}
-	left, err := NewStore(Retention{}, func(error) {})
+	only, err := NewStore(Retention{}, func(error) {})
 	if err != nil {
 		return nil, err
 	}
-	if err := left.addSpans(grouped(list), time.Now()); err != nil {
-		left.Close()
+	if err := only.addSpans(grouped(list), time.Now()); err != nil {
+		only.Close()
 		return nil, err
 	}
-	return left, nil
+	return only, nil
 }
