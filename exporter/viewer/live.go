@@ -48,7 +48,7 @@ func (u *update) report(source string, taken []stored, now time.Time) error {
 	if err == nil {
 		err = u.write.exec(`DELETE FROM open WHERE source = ?`, source)
 	}
-	current := make(map[traceID]bool)
+	current := make(map[traceID]string)
 	for _, sp := range taken {
 		var r *record
 		if err == nil {
@@ -64,15 +64,29 @@ func (u *update) report(source string, taken []stored, now time.Time) error {
 		if _, ended := r.ids[id]; ended { // that may arrive first
 			continue
 		}
-		current[r.id] = true
+		current[r.id] = cmp.Or(current[r.id], u.reading.Text(semconv.ConversationID))
 		r.reported = true
 		r.open++
 		err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
 			source, r.row, id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano())
 	}
-	for id := range before {
-		if err == nil && !current[id] {
-			err = u.forget(id, before[id], current)
+	for id, conversation := range before {
+		if _, still := current[id]; still || err != nil {
+			continue
+		}
+		var r *record
+		if r, err = u.record(id); err != nil {
+			return err
+		}
+		if r.reported = true; r.last > 0 {
+			continue
+		}
+		// Without a span that ended it is removed: ids are provisional until the first timestamp of
+		// a stream. A page that shows it is redirected to the current trace of its conversation.
+		for other, is := range current {
+			if len(current) == 1 || is == conversation {
+				u.move(id, other)
+			}
 		}
 	}
 	return err
@@ -94,29 +108,6 @@ func withoutFailure(span []byte) []byte {
 		}
 	}
 	return clean
-}
-
-// forget updates a session in which a source has no open spans any more. The session is
-// removed if it has no other span: ids are provisional until the first timestamp of a stream.
-// A page that shows it is redirected to the source's current trace of the same conversation.
-func (u *update) forget(id traceID, conversation string, current map[traceID]bool) error {
-	r, err := u.record(id)
-	if err != nil {
-		return err
-	}
-	if r.reported = true; r.last > 0 {
-		return nil
-	}
-	for other := range current {
-		var is string
-		if span, ok := u.touched[other]; ok && len(current) > 1 {
-			_ = one(u.write, `SELECT summary ->> 'conversation' FROM summary WHERE session = ?`, span.row)(&is)
-		}
-		if len(current) == 1 || is == conversation {
-			u.move(id, other)
-		}
-	}
-	return nil
 }
 
 // maxMoved bounds how many provisional ids are remembered.

@@ -103,6 +103,13 @@ func TestProvisionalTraceMoves(t *testing.T) {
 	if !ok || o.Session.ID != idOf(after).String() || len(o.Spans) != 1 {
 		t.Errorf("%+v", o)
 	}
+	other := span(3, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "d"))
+	final := span(4, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "d"))
+	s.Open("p", from("a", after, other))
+	s.Open("p", from("a", after, final)) // of two, it is the one of its conversation
+	if o, _ := s.Overview(idOf(other), 0); o.Session.ID != idOf(final).String() {
+		t.Errorf("%+v", o)
+	}
 	s.Open("p", nil)
 	if s.number(`SELECT count(DISTINCT source) FROM open`) != 0 {
 		t.Errorf("%d sources", s.number(`SELECT count(DISTINCT source) FROM open`))

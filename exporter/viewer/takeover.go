@@ -2,14 +2,12 @@ package viewer
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -39,23 +37,14 @@ func (s *Store) TakeOver(dir string) (problems []error) {
 	if err != nil {
 		return []error{err}
 	}
-	type file struct {
-		path string
-		info fs.FileInfo
-	}
-	var files []file
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), keptSuffix) {
-			files = append(files, file{filepath.Join(dir, e.Name()), info})
+	for _, e := range entries { // in order of their names, which begin with a time
+		if !strings.HasSuffix(e.Name(), keptSuffix) {
+			continue
 		}
-	}
-	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(a.info.ModTime().Compare(b.info.ModTime()), cmp.Compare(a.path, b.path))
-	})
-	for _, f := range files {
-		err := s.takeOver(f.path)
+		name := filepath.Join(dir, e.Name())
+		err := s.takeOver(name)
 		if err == nil {
-			err = os.Remove(f.path)
+			err = os.Remove(name)
 		}
 		if err != nil {
 			problems = append(problems, err)
