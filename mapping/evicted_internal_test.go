@@ -21,7 +21,7 @@ func TestEvictedSessions(t *testing.T) {
 	}
 	known := func(id string) bool { return ss.byID[id] != nil && ss.unfinished([]byte(id)) }
 	evict(agent.Agents[1], "other")
-	for i := range maxKnownSessions - 1 {
+	for i := range maxEvictedSessions - 1 {
 		evict(agent.Agents[0], strconv.Itoa(i))
 	}
 	first := ss.byID["0"] // it continues, and is evicted again: now it is the newest
@@ -31,7 +31,7 @@ func TestEvictedSessions(t *testing.T) {
 	if evict(agent.Agents[0], "0"); !known("other") {
 		t.Error("a session is forgotten though there is room")
 	}
-	if evict(agent.Agents[0], "new"); known("other") || !known("1") || !known("0") || !known("new") || len(ss.byID) != maxKnownSessions {
+	if evict(agent.Agents[0], "new"); known("other") || !known("1") || !known("0") || !known("new") || len(ss.byID) != maxEvictedSessions {
 		t.Errorf("wrong sessions are known; %d of them", len(ss.byID))
 	}
 	if ss.find(agent.Agents[1], nil).evicted != nil {

@@ -58,7 +58,7 @@ func (m *Mapper) clone(now instant) *Mapper {
 		keys: m.keys, copy: true,
 	}}
 	c.sessions = newSessions(&c.stream)
-	c.sessions.known = m.sessions.known // only read
+	c.sessions.evicted = m.sessions.evicted // only read
 	if r := m.sessions.first; r != nil {
 		c.sessions.first = r.clone(&c.stream)
 	}

@@ -20,7 +20,7 @@ type session struct {
 	run        *run        // nil between runs
 	evicted    *evictedRun // the run that ended early and has not been continued, nil if none
 	ended      []*run      // runs that left something running in the background
-	list       *list.List  // where the session is: open or known
+	list       *list.List  // one of the lists of sessions
 	place      *list.Element
 }
 
@@ -48,25 +48,30 @@ const (
 	// session that has been silent for longest ends: see evictedRun.
 	maxOpenSessions = 1_000
 
-	// maxKnownSessions is how many sessions without an open run are remembered, so that a
-	// repeated result does not begin a run, and an evicted run continues.
-	maxKnownSessions = 1 << 15
+	// maxKnownSessions is how many ended sessions are remembered, so that a
+	// repeated result does not begin a run.
+	maxKnownSessions = 10_000
+
+	// maxEvictedSessions is how many sessions with an evicted run are remembered. Beyond
+	// that, the one that was evicted first is forgotten, and its next line begins a run.
+	maxEvictedSessions = 1 << 15
 )
 
 // sessions are the sessions of a stream, the most recently active first.
 type sessions struct {
-	stream *stream
-	first  *run // of the Process, until its first line comes
-	byID   map[string]*session
-	open   *list.List
-	known  *list.List                // the others
-	last   map[*agent.Agent]*session // of each agent's last line
+	stream  *stream
+	first   *run // of the Process, until its first line comes
+	byID    map[string]*session
+	open    *list.List
+	evicted *list.List                // sessions that are not open, but have an evicted run
+	known   *list.List                // the others
+	last    map[*agent.Agent]*session // of each agent's last line
 }
 
 func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
-		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
+		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), evicted: list.New(), known: list.New(),
 	}
 }
 
@@ -105,8 +110,11 @@ func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 // sessions are open, the one that has been silent for longest is evicted.
 func (ss *sessions) touch(s *session) {
 	to := ss.known
-	if s.open() {
+	switch {
+	case s.open():
 		to = ss.open
+	case s.evicted != nil:
+		to = ss.evicted
 	}
 	if s.list == to {
 		to.MoveToFront(s.place)
@@ -115,8 +123,12 @@ func (ss *sessions) touch(s *session) {
 		s.list, s.place = to, to.PushFront(s)
 	}
 	if ss.known.Len() > maxKnownSessions {
-		oldest := ss.known.Back().Value.(*session)
+		ss.forget(ss.known.Back().Value.(*session))
+	}
+	if ss.evicted.Len() > maxEvictedSessions {
+		oldest := ss.evicted.Back().Value.(*session)
 		ss.endEvictedCall(oldest, errIncomplete)
+		oldest.evicted, oldest.runs = nil, 0 // the last line of its agent may be its
 		ss.forget(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
@@ -130,9 +142,6 @@ func (ss *sessions) forget(s *session) {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
 		}
-	}
-	if ss.last[s.agent] == s {
-		delete(ss.last, s.agent)
 	}
 }
 
@@ -298,15 +307,15 @@ func (ss *sessions) evict(s *session) {
 
 // endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
 func (ss *sessions) endEvictedCalls(why string) {
-	for e := ss.known.Back(); e != nil; e = e.Prev() {
+	for e := ss.evicted.Back(); e != nil; e = e.Prev() {
 		ss.endEvictedCall(e.Value.(*session), why)
 	}
 }
 
 func (ss *sessions) endEvictedCall(s *session, why string) {
-	if s.evicted != nil && s.evicted.call != nil {
+	if c := s.evicted.call; c != nil {
 		r := ss.stream.continued(s, ss.stream.arrival())
-		t := r.tools[s.evicted.call.id]
+		t := r.tools[c.id]
 		r.endTool(t, r.clock.after(t.start, r.clock.last), why, "")
 	}
 }
