@@ -58,7 +58,7 @@ func (s *script) field(place, name string) (key string, v any) {
 func (s *script) anything(place string) fields {
 	return fields{
 		"text": s.fill(place), "list": []any{s.fill(place), fields{"deep": s.fill(place)}},
-		s.fill(place): 1, "executableCommands": []any{fields{"name": s.fill(place + ".executableCommands")}},
+		s.fill(place): 1,
 	}
 }
 
@@ -199,7 +199,7 @@ var canaries = []canaryCase{
 		always: []string{ // as the README says
 			"init.apiKeySource", "init.model", "init.permissionMode", "model_call_id", "call_id", "request_id", "query_type", "task_status",
 			"result_subtype", "function.name", "tool_call.mcp.args.toolName", "tool_call.task.args.model", "hook",
-			"tool_call.shell.args.parsingResult.executableCommands", // a program's name
+			"tool_call.shell.args.simpleCommands", // a program's name
 		},
 		more:  []string{"init.cwd", "tool_call.shell.args.command", "tool_call.read.args.path", "tool_call.webFetch.args.url", "tool_call.grep.args.pattern", "result", "task.title"},
 		never: []string{"user", "thinking", "assistant.delta", "assistant.flush", "tool_call.read.success.content", "tool_call.task.args.prompt", "task.detail"},

@@ -447,16 +447,6 @@ func TestKilledAndResumed(t *testing.T) {
 	}
 }
 
-// Versions of 2025 had another session id in the init line.
-func TestInitOfAnotherSession(t *testing.T) {
-	spans, m := feed{}.spans(t, stream(
-		strings.TrimSuffix(initLine, "}")+`,"session_id":"chat"}`,
-		tool(now, "started", "a", ""), tool(now.Add(1e9), "completed", "a", ""), result(time.Second)))
-	if m.Stats().Runs != 1 || attr(root(t, spans), "gen_ai.conversation.id").GetStringValue() != "s" {
-		t.Errorf("%d runs, root %v", m.Stats().Runs, root(t, spans))
-	}
-}
-
 func TestParent(t *testing.T) {
 	parent := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 2, 3}, SpanID: trace.SpanID{4, 5, 6}, TraceFlags: trace.FlagsSampled, Remote: true,

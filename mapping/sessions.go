@@ -175,8 +175,7 @@ func (ss *sessions) rename(s *session, id string) {
 // dispatch passes an event to its run.
 func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 	if ev.Kind == agent.SessionNamed {
-		// The line of an unfinished session only happens to follow the first line of
-		// another one.
+		// An unfinished session keeps its id.
 		if !ss.unfinished(ev.ID) {
 			ss.rename(ss.find(a, ev.Session), string(ev.ID))
 		}

@@ -79,8 +79,9 @@ func edit(in []byte, f func(path string, v *value)) []byte {
 		}
 	}
 	for line := range bytes.Lines(in) {
-		r := jsonscan.Reader{B: bytes.TrimSpace(line)}
-		var objects []byte
+		prefix := line[:max(0, bytes.IndexByte(line, '{'))] // such as a byte order mark
+		r := jsonscan.Reader{B: bytes.TrimSpace(line[len(prefix):])}
+		objects := bytes.Clone(prefix)
 		for !r.End() && r.Peek() == '{' {
 			v := readValue(&r)
 			walk("", &v)

@@ -136,7 +136,7 @@ var resultFacts = factTable{
 // readArguments reads a call's arguments, an object.
 func (c *Tool) readArguments(r *jsonscan.Reader) {
 	start := r.I
-	var simple, parsed []byte // programs
+	var program []byte
 	for key := range r.Members() {
 		switch string(key) {
 		case "description":
@@ -146,9 +146,7 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 		case "todos":
 			readTodos(r, &c.ArgumentFacts)
 		case "simpleCommands":
-			simple = firstProgram(r)
-		case "parsingResult":
-			readMember(r, "executableCommands", func() { parsed = firstProgram(r) })
+			program = executable(jsonscan.Unquote(firstProgram(r)))
 		case "subagentType":
 			c.readSubagentType(r)
 		case "toolName":
@@ -171,10 +169,8 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 			}
 		}
 	}
-	for _, listed := range [][]byte{simple, parsed} {
-		if name := executable(jsonscan.Unquote(listed)); len(name) > 0 {
-			c.Executable = string(name)
-		}
+	if len(program) > 0 {
+		c.Executable = string(program)
 	}
 	c.Arguments = r.B[start:r.I]
 }
@@ -344,17 +340,11 @@ func readTodos(r *jsonscan.Reader, to *Facts) {
 	}
 }
 
-// firstProgram returns the first program of a list that is not cd: Cursor begins most
-// commands with one. The list has names, or objects with names.
+// firstProgram returns the first program of a list of names that is not cd: Cursor begins
+// most commands with one.
 func firstProgram(r *jsonscan.Reader) (first []byte) {
 	for range r.Elements() {
-		var name []byte
-		if r.Peek() == '"' {
-			name = r.Str()
-		} else {
-			readMember(r, "name", func() { name = r.Str() })
-		}
-		if len(first) == 0 || string(first) == "cd" {
+		if name := r.Str(); len(first) == 0 || string(first) == "cd" {
 			first = name
 		}
 	}

@@ -34,11 +34,6 @@ type cursorDecoder struct {
 	current  *cursorSession // of the line before
 }
 
-func (d *cursorDecoder) events(dst []Event) []Event {
-	d.line.classify()
-	return d.text(&d.line.Event, dst)
-}
-
 func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // sorted, so that the spans come in the same order each time
 		dst = d.sessions[id].release(nil, dst)
@@ -46,17 +41,19 @@ func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
 	return dst
 }
 
-// text appends an event after the event that the session held back, and
+// events appends the line's event after the event that the session held back, and
 // distinguishes deltas from repeated texts.
-func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
+func (d *cursorDecoder) events(dst []Event) []Event {
+	d.line.classify()
+	ev := &d.line.Event
 	s := d.session(ev)
 	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
-	dst = s.name(ev, s.release(ev, dst))
+	dst = s.release(ev, dst)
 	switch ev.Kind {
 	case RunStart:
-		s.begin(ev.Session)
+		s.segment.reset()
 	case TextDelta:
 		return s.said(ev, dst)
 	case TextMessage:
@@ -88,23 +85,10 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 		return s
 	}
 	s := d.sessions[string(ev.Session)]
-	switch {
-	case s != nil:
-	case d.current != nil && d.current.justBegun && !belongsElsewhere[ev.Kind]:
-		// Builds of 2025 had another id in the init line than in all others.
-		s = d.current
-		s.oldID = s.id
-		s.id = bytes.Clone(ev.Session)
-		d.sessions[string(s.id)] = s
-	default:
+	if s == nil {
 		s = &cursorSession{id: bytes.Clone(ev.Session)}
 		remember(d.sessions, s.id, s)
 	}
 	d.current = s
 	return s
 }
-
-// Events of the kinds in belongsElsewhere, with another session id than the init line
-// before them, belong to another session. In builds of 2025, any other event with
-// another id renames the session.
-var belongsElsewhere = map[Kind]bool{RunStart: true, RunEnd: true, TaskEnd: true, Unknown: true}

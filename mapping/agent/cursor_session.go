@@ -11,10 +11,7 @@ import "bytes"
 // after at most one delta, by the line that follows. A whole text that begins
 // differently is new: the deltas before it were repetitions.
 type cursorSession struct {
-	id        []byte
-	oldID     []byte // the previous id, until the next event after a change
-	justBegun bool   // nothing has come since its init line
-
+	id      []byte
 	segment segment
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
@@ -59,21 +56,6 @@ func (s *segment) missing(text []byte) []byte {
 
 func (s *segment) is(text []byte) bool {
 	return s.deltas > 0 && len(text) == s.size && bytes.HasPrefix(text, s.head)
-}
-
-func (s *cursorSession) begin(id []byte) {
-	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // current events refer to the old id
-}
-
-// name appends a SessionNamed event if the session's id has just changed.
-func (s *cursorSession) name(ev *Event, dst []Event) []Event {
-	s.justBegun = false
-	if s.oldID == nil {
-		return dst
-	}
-	named := Event{Kind: SessionNamed, Session: s.oldID, ID: s.id, Arrival: ev.Arrival}
-	s.oldID = nil
-	return append(dst, named)
 }
 
 // said handles a text with a timestamp and without a model call.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"iter"
 	"path"
 	"slices"
@@ -54,10 +53,6 @@ func (m *Marks) read(r *jsonscan.Reader, parent []byte) {
 			m.members[at].value = r.Str()
 		case c == '[' && parent != nil:
 			m.members[at].value = list
-		case parent == nil && string(key) == "tools":
-			if tools := r.Raw(); len(bytes.Trim(tools, "[] \t")) == 0 {
-				m.members = m.members[:at] // an empty list proves nothing
-			}
 		}
 	}
 }
