@@ -31,7 +31,7 @@ var cursor = Agent{
 type cursorDecoder struct {
 	lineOf[cursorLine, *cursorLine]
 	sessions map[string]*cursorSession
-	current  *cursorSession // of the line before
+	current  []byte // the id of the session of the line before
 }
 
 func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
@@ -46,7 +46,10 @@ func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
 func (d *cursorDecoder) events(dst []Event) []Event {
 	d.line.classify()
 	ev := &d.line.Event
-	s := d.session(ev)
+	if len(ev.Session) > 0 && !bytes.Equal(ev.Session, d.current) {
+		d.current = bytes.Clone(ev.Session)
+	}
+	s := recall(d.sessions, d.current)            // a line without an id belongs to the session of the line before
 	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
@@ -55,6 +58,7 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	case RunStart:
 		s.segment.reset()
 	case TextDelta:
+		ev.Session = d.current
 		return s.said(ev, dst)
 	case TextMessage:
 		if s.segment.begins(ev.Text) {
@@ -67,28 +71,11 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 		}
 		s.segment.reset()
 	case RunEnd:
-		delete(d.sessions, string(s.id))
-		if d.current == s {
-			d.current = nil
-		}
+		delete(d.sessions, string(d.current))
 	}
 	dst = append(dst, *ev)
 	if ev.Kind == ToolEnd {
 		dst = d.line.appendAwaited(dst)
 	}
 	return dst
-}
-
-// session returns the state of an event's session.
-func (d *cursorDecoder) session(ev *Event) *cursorSession {
-	if s := d.current; s != nil && (len(ev.Session) == 0 || bytes.Equal(ev.Session, s.id)) {
-		return s
-	}
-	s := d.sessions[string(ev.Session)]
-	if s == nil {
-		s = &cursorSession{id: bytes.Clone(ev.Session)}
-		remember(d.sessions, s.id, s)
-	}
-	d.current = s
-	return s
 }

@@ -11,7 +11,6 @@ import "bytes"
 // after at most one delta, by the line that follows. A whole text that begins
 // differently is new: the deltas before it were repetitions.
 type cursorSession struct {
-	id      []byte
 	segment segment
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
@@ -25,7 +24,7 @@ type segment struct {
 }
 
 // maxSegment is how much of a text is compared with a repetition.
-const maxSegment = 64 << 10
+const maxSegment = 4 << 10
 
 // maxBeginning is how much of a whole text has to be the same as its deltas. The rest may
 // differ: captures are edited, and lose lines.
@@ -62,7 +61,6 @@ func (s *segment) is(text []byte) bool {
 func (s *cursorSession) said(ev *Event, dst []Event) []Event {
 	switch repeats := s.segment.is(ev.Text); {
 	case s.segment.deltas == 0, s.segment.deltas == 1 && repeats:
-		ev.Session = s.id
 		s.delta, s.repeats = hold(*ev), repeats
 		return dst
 	case repeats:
