@@ -10,6 +10,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree"
 )
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
@@ -67,7 +68,7 @@ func unexpected(args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "to run and trace a command: spantee exec -- " + printable(args[0]) + " ..., or " + printable(args[0]) + " ... | spantee"
+	hint := "to run and trace a command: spantee exec -- " + tree.Printable(args[0]) + " ..., or " + tree.Printable(args[0]) + " ... | spantee"
 	if _, err := os.Stat(args[0]); err == nil || filepath.Ext(args[0]) != "" {
 		hint = "to trace a recording: spantee replay FILE"
 	}

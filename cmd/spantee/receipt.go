@@ -14,6 +14,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/condition"
+	"github.com/spantee/spantee/exporter/tree"
 )
 
 // An account sums up the stream for whoever reads it at the end.
@@ -122,7 +123,7 @@ func (a *account) outputs(r *receipt.Receipt) (string, error) {
 		if json.Unmarshal(fields[name], &s) == nil {
 			value = s
 		}
-		fmt.Fprintf(&text, "spantee_%s=%s\n", name, printable(value)) // one line, or a name could add outputs of its own
+		fmt.Fprintf(&text, "spantee_%s=%s\n", name, tree.Printable(value)) // one line, or a name could add outputs of its own
 	}
 	return text.String(), nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -127,12 +128,12 @@ func (r *reporter) outputCut() {
 
 // skipped reports why a file is not traced.
 func (r *reporter) skipped(name string, why error) {
-	r.say("%s: %s (skipped)", printable(name), withHint(why))
+	r.say("%s: %s (skipped)", tree.Printable(name), withHint(why))
 }
 
 // following says what is followed.
 func (r *reporter) following(folder string, since time.Time) {
-	r.note("following %s: runs that began after %s", printable(folder), since.Format(time.DateTime))
+	r.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))
 }
 
 // pageAt says where the page is.
@@ -187,7 +188,7 @@ func (r *reporter) runInFile(name string, run mapping.Run) {
 	r.mu.Lock()
 	r.ended++
 	r.mu.Unlock()
-	r.say("%s: %s", printable(name), r.describe(run))
+	r.say("%s: %s", tree.Printable(name), r.describe(run))
 }
 
 // sessions names the sessions in session logs.
@@ -196,7 +197,7 @@ func (r *reporter) sessions(list []*sessionLine) {
 	defer r.mu.Unlock()
 	for _, s := range list {
 		if r.ended += s.runs; r.verbose && !r.quiet {
-			r.line("%s session %s: %s, %s, %s", s.Agent, printable(s.Session), countFailed(s.runs, "run", s.failed),
+			r.line("%s session %s: %s, %s, %s", s.Agent, tree.Printable(s.Session), countFailed(s.runs, "run", s.failed),
 				countFailed(s.Tools, "tool", s.ToolErrors), s.Duration.Round(time.Millisecond))
 		}
 	}
@@ -235,7 +236,7 @@ func (l *sessionLines) ended(run mapping.Run) {
 // odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
 	if s := oddLines(stats); s != "" {
-		r.note("%s: %s", printable(name), s)
+		r.note("%s: %s", tree.Printable(name), s)
 	}
 }
 

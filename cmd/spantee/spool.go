@@ -19,6 +19,7 @@ import (
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 )
 
 const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were refused,
@@ -74,11 +75,11 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 		holds, reason := amount(e.Spans, e.Points), e.Reason
 		switch e.State {
 		case spool.Open:
-			holds, reason = "", fmt.Sprintf("process %d on %s", e.PID, printable(e.Host))
+			holds, reason = "", fmt.Sprintf("process %d on %s", e.PID, tree.Printable(e.Host))
 		case spool.Killed:
 			reason = fmt.Sprintf("process %d was killed", e.PID)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), bytesText(e.Bytes), holds, e.State, shown(e.Destination), printable(reason))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), bytesText(e.Bytes), holds, e.State, shown(e.Destination), tree.Printable(reason))
 	}
 	fmt.Fprintf(tw, "\n%s in %s\n", bytesText(total), s.Dir)
 	return tw.Flush()
@@ -131,7 +132,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		messages.say("%v", err)
 	}
 	s.SetAside = func(why *spool.Untrusted) {
-		messages.say("set aside unread: %s", printable(why.Error()))
+		messages.say("set aside unread: %s", tree.Printable(why.Error()))
 	}
 	s.Owner = spool.NewOwner()
 	killed := meterOfKilled(s, cfg, settings, toFile)
@@ -152,7 +153,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		messages.say("%s", undelivered)
 	}
 	messages.Flush() // before anything is printed on stdout
-	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
+	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
@@ -257,7 +258,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 // shown returns a destination as it may be printed.
 func shown(to spool.Destination) string {
 	if to.Protocol == spool.File {
-		return printable(to.Endpoint)
+		return tree.Printable(to.Endpoint)
 	}
 	return otlp.Shown(to.Endpoint)
 }

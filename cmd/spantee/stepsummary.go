@@ -142,7 +142,7 @@ func runOutcome(run *receipt.Run) string {
 // cell escapes a text for a cell of a table in Markdown.
 func cell(text string) string {
 	var b strings.Builder
-	for _, r := range printable(text) {
+	for _, r := range tree.Printable(text) {
 		if strings.ContainsRune("\\`*_[]<>|#&~!", r) {
 			b.WriteByte('\\')
 		}

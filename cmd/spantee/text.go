@@ -10,6 +10,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree"
 )
 
 // messages are what a command without a stream says on stderr.
@@ -73,22 +74,11 @@ func countFailed(n int, noun string, failed int) string {
 	return fmt.Sprintf("%s (%d failed)", count(n, noun), failed)
 }
 
-// printable replaces control characters that a terminal would obey: file names,
-// file contents and server messages may contain escape sequences.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
-// printableLines is like printable, but keeps line breaks.
+// printableLines is like tree.Printable, but keeps line breaks.
 func printableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
-		lines[i] = printable(strings.ReplaceAll(line, "\t", "        "))
+		lines[i] = tree.Printable(strings.ReplaceAll(line, "\t", "        "))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -101,7 +91,7 @@ func quoted(name string) string {
 	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
 		return name
 	}
-	return "'" + strings.ReplaceAll(printable(name), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(tree.Printable(name), "'", `'\''`) + "'"
 }
 
 // spaced returns a text with a space before it, "" for none.

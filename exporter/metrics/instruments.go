@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spantee/spantee/mapping/semconv"
@@ -46,23 +47,15 @@ var definitions = map[string]definition{
 // Bucket boundaries of the GenAI conventions. Agents run for hours, so their
 // boundaries continue past the conventions' last one; the others stay comparable.
 var (
-	agentSeconds = append(doubling(0.1, 13), 1800, 3600, 7200)
-	toolSeconds  = doubling(0.01, 14)
+	agentSeconds = []float64{0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6, 1800, 3600, 7200}
+	toolSeconds  = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	mcpSeconds   = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 	firstSeconds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60}
 	chunkSeconds = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5}
-	calls        = doubling(1, 8)
+	calls        = []float64{1, 2, 4, 8, 16, 32, 64, 128}
 	tokens       = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 	repetitions  = []float64{1, 2, 3, 5, 10, 20, 50, 100}
 )
-
-func doubling(first float64, n int) []float64 {
-	bounds := make([]float64, n)
-	for i := range bounds {
-		bounds[i] = first * float64(int(1)<<i)
-	}
-	return bounds
-}
 
 // makeInstruments cannot fail, because all names are valid.
 func (r *Recorder) makeInstruments(meter metric.Meter) {
@@ -86,14 +79,18 @@ func (r *Recorder) observe() {
 		open := r.open.Load()
 		for key, n := range open.counts {
 			if key.tool == "" {
-				o.ObserveInt64(runs, n, attributes(semconv.AgentName, key.agent))
+				o.ObserveInt64(runs, n, ofAgent(key.agent))
 			} else {
-				o.ObserveInt64(tools, n, attributes(semconv.AgentName, key.agent, semconv.ToolName, key.tool))
+				o.ObserveInt64(tools, n, ofAgent(key.agent), metric.WithAttributes(attribute.String(semconv.ToolName, key.tool)))
 			}
 		}
 		if open.agent != "" {
-			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), attributes(semconv.AgentName, open.agent))
+			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), ofAgent(open.agent))
 		}
 		return nil
 	}, runs, tools, idle)
+}
+
+func ofAgent(agent string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String(semconv.AgentName, agent))
 }

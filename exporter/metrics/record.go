@@ -177,7 +177,7 @@ func (r *Recorder) Stalled(agent string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = true
-	r.counters[semconv.MetricStalls].Add(context.Background(), 1, attributes(semconv.AgentName, agent))
+	r.counters[semconv.MetricStalls].Add(context.Background(), 1, ofAgent(agent))
 }
 
 // Spans counts what became of the spans. Call it once.
@@ -250,13 +250,4 @@ func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
 	}
 	r.sets[string(b)] = set
 	return set
-}
-
-// attributes returns attributes of alternating keys and values.
-func attributes(keysAndValues ...string) metric.MeasurementOption {
-	var list []attribute.KeyValue
-	for i := 0; i < len(keysAndValues); i += 2 {
-		list = append(list, attribute.String(keysAndValues[i], keysAndValues[i+1]))
-	}
-	return metric.WithAttributeSet(attribute.NewSet(list...))
 }

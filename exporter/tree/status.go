@@ -57,7 +57,7 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
-	who := cmp.Or(printable(t.run.Agent), t.root.title) + " " + humanSeconds(t.root.duration())
+	who := cmp.Or(Printable(t.run.Agent), t.root.title) + " " + humanSeconds(t.root.duration())
 	n := t.nodes[i]
 	return s.statusLine(who, n, n.doing(latest.LastEvent()), " for "+humanSeconds(since), tail)
 }
@@ -114,7 +114,7 @@ func (n *node) doing(lastEvent string) string {
 func humanSeconds(d time.Duration) string {
 	d = max(0, d.Truncate(time.Second))
 	if d < time.Minute {
-		return strings.TrimSuffix(d.String(), ".0s")
+		return d.String()
 	}
 	return Duration(d)
 }

@@ -55,7 +55,7 @@ func TestStatus(t *testing.T) {
 		got += sample.name + "\n"
 		for _, width := range []int{40, 80, 120} {
 			line := Style{Width: width}.Status(read(sample.open), time.Duration(72_000-sample.heard)*time.Millisecond)
-			if cells(line) >= width || printable(line) != line {
+			if cells(line) >= width || Printable(line) != line {
 				t.Errorf("%s, %d: %q", sample.name, width, line)
 			}
 			got += strings.TrimRight(fmt.Sprintf("%5d %s", width, line), " ") + "\n"

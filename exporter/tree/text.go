@@ -47,21 +47,15 @@ func (s Style) paint(color, text string) string {
 	return color + text + "\x1b[0m"
 }
 
-// printable escapes what a terminal would act on rather than show: escape
-// characters, line ends and bidirectional marks.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
+// Printable replaces what a terminal would act on rather than show: escape characters,
+// line ends and bidirectional marks.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
+			return r
 		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String()
+		return unicode.ReplacementChar
+	}, s)
 }
 
 // cells returns how many columns a terminal gives s.
@@ -108,7 +102,7 @@ func pad(s string, width int) string {
 
 // Line returns s on one line of at most width columns, safe for a terminal.
 func Line(s string, width int) string {
-	return cut(printable(strings.Join(strings.Fields(s), " ")), width)
+	return cut(Printable(strings.Join(strings.Fields(s), " ")), width)
 }
 
 // between returns the time between two instants. A sender may say anything.

@@ -49,12 +49,12 @@ type node struct {
 func newNode(s *runs.Span) *node {
 	n := &node{
 		id: string(s.ID), parentID: string(s.Parent), title: title(s.Name), kind: s.Kind(), start: s.Start, end: s.End,
-		failure: printable(s.Failure()), firstChunk: s.FirstChunk(), deltas: s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas),
-		executable: printable(s.Text(semconv.ProcessExecutable)), folder: printable(s.Text(semconv.ProcessWorkingDirectory)),
+		failure: Printable(s.Failure()), firstChunk: s.FirstChunk(), deltas: s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas),
+		executable: Printable(s.Text(semconv.ProcessExecutable)), folder: Printable(s.Text(semconv.ProcessWorkingDirectory)),
 		startMissing: s.Bool(semconv.StartMissing), estimated: s.Bool(semconv.TimeEstimated), maybeRoot: s.MayBeRoot(),
 	}
 	about, isPath := s.Detail()
-	n.about, n.isPath = printable(about), isPath
+	n.about, n.isPath = Printable(about), isPath
 	return n
 }
 
@@ -63,11 +63,11 @@ func title(name string) string {
 	switch {
 	case rest == "":
 	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
-		return printable(rest)
+		return Printable(rest)
 	case operation == semconv.OperationApproval:
-		return printable("approval " + rest)
+		return Printable("approval " + rest)
 	}
-	return printable(name)
+	return Printable(name)
 }
 
 func (n *node) duration() time.Duration { return between(n.start, n.end) }
@@ -95,8 +95,17 @@ func (t *trace) keep(limit int) {
 	if len(t.nodes) <= limit {
 		return
 	}
+	rank := func(n *node) int {
+		switch {
+		case n.maybeRoot:
+			return 0
+		case n.failure != "":
+			return 1
+		}
+		return 2
+	}
 	slices.SortFunc(t.nodes, func(a, b *node) int {
-		return cmp.Or(first(a.maybeRoot, b.maybeRoot), first(a.failure != "", b.failure != ""), cmp.Compare(b.duration(), a.duration()), byTime(a, b))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.duration(), a.duration()), byTime(a, b))
 	})
 	for _, n := range t.nodes[limit:] {
 		t.omitted++
@@ -105,17 +114,6 @@ func (t *trace) keep(limit int) {
 		}
 	}
 	t.nodes = slices.Clone(t.nodes[:limit])
-}
-
-// first orders true before false.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // link makes the nodes a tree, when all have been added. A span whose parent is not among

@@ -116,7 +116,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 		if f.text == "" {
 			continue
 		}
-		text := cut(printable(f.text), s.Width)
+		text := cut(Printable(f.text), s.Width)
 		switch {
 		case column == 0:
 		case column+3+cells(text) > s.Width:

@@ -108,7 +108,7 @@ func TestTreeFits(t *testing.T) {
 				if cells(line) > max(width, minWidth) {
 					t.Fatalf("%s, width %d: a line of %d:\n%s", s.name, width, cells(line), line)
 				}
-				if printable(line) != line || strings.TrimRight(line, " ") != line {
+				if Printable(line) != line || strings.TrimRight(line, " ") != line {
 					t.Fatalf("%s, width %d: %q", s.name, width, line)
 				}
 			}
