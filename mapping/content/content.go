@@ -28,7 +28,6 @@ type Capture struct {
 	texts    bool // texts too, not only details
 	max      int
 	redactor *redact.Redactor
-	harmless map[string]string // names of members, as written, in which there is no secret
 }
 
 // New returns a Capture for attributes of at most maxBytes, nil for [None].
@@ -40,7 +39,7 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 	default:
 		return nil, fmt.Errorf("invalid content level %q (want none, details or full)", level)
 	}
-	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
+	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor}, nil
 }
 
 // WithMax returns a Capture like c that cuts at maxBytes.
