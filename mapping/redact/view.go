@@ -3,6 +3,7 @@ package redact
 import (
 	"iter"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -92,14 +93,14 @@ func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
 	case '%':
-		if !percent || len(s) < 3 {
+		if !percent {
 			return 0, 1, false
 		}
-		c, ok = hexByte(s[1:3])
-		if !ok || c == '`' || !isStructure(c) && c != ' ' {
+		r, ok := hexadecimal(s[1:], 2)
+		if !ok || r == '`' || !isStructure(byte(r)) && r != ' ' {
 			return 0, 1, false
 		}
-		return c, 3, true
+		return byte(r), 3, true
 	case '&':
 		for _, e := range entities {
 			if strings.HasPrefix(s, e.name) {
@@ -205,16 +206,22 @@ func codePoint(s string) (r rune, size int) {
 		return '\x1b', 1
 	case strings.HasPrefix(s, "033"):
 		return '\x1b', 3
-	case s[0] == 'u' && len(s) >= 5:
-		high, ok := hexByte(s[1:3])
-		if low, ok2 := hexByte(s[3:5]); ok && ok2 {
-			return rune(high)<<8 | rune(low), 5
+	case s[0] == 'u':
+		if r, ok := hexadecimal(s[1:], 4); ok {
+			return r, 5
 		}
-	case s[0] == 'x' && len(s) >= 3:
-		c, _ := hexByte(s[1:3])
-		return rune(c), 3
+	case s[0] == 'x':
+		if r, ok := hexadecimal(s[1:], 2); ok {
+			return r, 3
+		}
 	}
 	return 0, 0
+}
+
+// hexadecimal reads the digits that s begins with.
+func hexadecimal(s string, digits int) (r rune, ok bool) {
+	n, err := strconv.ParseUint(s[:min(len(s), digits)], 16, 32)
+	return rune(n), err == nil && len(s) >= digits
 }
 
 var entities = []struct {
@@ -268,21 +275,6 @@ func controlSequence(s string) int {
 		}
 	}
 	return 0
-}
-
-func hexByte(s string) (byte, bool) {
-	var c byte
-	for i := range 2 {
-		switch d := s[i]; {
-		case '0' <= d && d <= '9':
-			c = c<<4 | (d - '0')
-		case 'a' <= d|' ' && d|' ' <= 'f':
-			c = c<<4 | (d | ' ' - 'a' + 10)
-		default:
-			return 0, false
-		}
-	}
-	return c, true
 }
 
 // before returns the number of escapes before the character at i.
