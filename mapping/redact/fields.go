@@ -240,7 +240,7 @@ func isFlag(name string) bool {
 var membersStart = expr(closing + `[ \t]*(?:` + separator + `\s*[\[{(]|:[ \t]*(?:#[^\n]*)?\r?(\n))`)
 
 // member is an item of a list, or the name and the value of a member of a map.
-var member = expr("\\A(?:- |[\\s\\[({])*(?:[\"'`]?([\\w.-]+)[\"'`]?[ \t]*(?:=>|:)[\\s\\[({]*)?([\"'`]?)(.*?)[\"'`]?[\\s\\])};]*\\z")
+var member = expr("(?s)\\A(?:- |[\\s\\[({])*(?:[\"'`]?([\\w.-]+)[\"'`]?[ \t]*(?:=>|:)[\\s\\[({]*)?([\"'`]?)(.*?)[\"'`]?[\\s\\])};]*\\z")
 
 // members finds the secrets in a list or map.
 func (f *field) members() (last int) {
@@ -255,10 +255,15 @@ func (f *field) members() (last int) {
 		end, delimiters = f.blockEnd, "\n"
 	}
 	for f.listed = end(from); from < f.listed; {
-		to := from + strings.IndexAny(t[from:f.listed], delimiters)
-		if to < from {
-			to = f.listed
+		to := from
+		for ; to < f.listed && strings.IndexByte(delimiters, t[to]) < 0; to++ {
+			if isQuote(t[to]) {
+				if to = f.v.closing(to, f.listed-to); to < f.listed && t[to] == '\n' {
+					break // the string does not end in its line
+				}
+			}
 		}
+		to = min(to, f.listed)
 		m := member().FindStringSubmatchIndex(t[from:to])
 		start, stop := from+m[6], from+m[7]
 		label, v := "", t[start:stop]
