@@ -65,12 +65,10 @@ type Store struct {
 	size  int // of the cache, in bytes
 
 	adders atomic.Int64 // calls of Add
-	adding sync.Mutex   // held by the one that adds what waits
 
-	mu      sync.Mutex
-	waiting []*addition
-	moved   map[traceID]traceID
-	last    string // error that was reported
+	mu    sync.Mutex
+	moved map[traceID]traceID
+	last  string // error that was reported
 
 	grown atomic.Int64 // bytes since sessions were last removed
 
@@ -142,90 +140,44 @@ const (
 	maxCache = 16 << 20
 )
 
-// An addition is a request on its way to the database.
-type addition struct {
-	spans    []stored
-	size     int
-	rejected int
-	err      error
-	done     bool
-}
-
-// maxTogether bounds the requests that are added in one transaction, in bytes.
-const maxTogether = 1 << 20
-
 // Add adds the spans of an encoded TracesData: spans that ended, which replace those with
 // the same id. It returns how many it rejected, because they have no valid id. After an
 // error, none of the spans was added. The request must be valid.
-//
-// A transaction takes longer than the spans of a small request. So whoever gets to write
-// adds the requests of those who wait, too.
 func (s *Store) Add(request []byte) (rejected int, err error) {
-	a := &addition{spans: split(request), size: len(request)}
-	if len(a.spans) == 0 {
-		return 0, nil
-	}
 	s.adders.Add(1)
 	defer s.adders.Add(-1)
-	s.mu.Lock()
-	s.waiting = append(s.waiting, a)
-	s.mu.Unlock()
-	s.adding.Lock()
-	defer s.adding.Unlock()
-	for !a.done {
-		s.addWaiting()
-	}
-	return a.rejected, a.err
+	return s.add(split(request), time.Now())
 }
 
-// addWaiting adds the first requests that wait.
-func (s *Store) addWaiting() {
-	s.mu.Lock()
-	n, size := 0, 0
-	for n < len(s.waiting) && (n == 0 || size+s.waiting[n].size <= maxTogether) {
-		size += s.waiting[n].size
-		n++
+// add adds spans as of a time.
+func (s *Store) add(spans []stored, now time.Time) (rejected int, err error) {
+	if len(spans) == 0 {
+		return 0, nil
 	}
-	together := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
-	s.mu.Unlock()
-	err := s.add(time.Now(), together...)
-	for _, a := range together {
-		if a.done, a.err = true, err; err != nil && n > 1 { // it may be another's
-			a.err = s.add(time.Now(), a)
-		}
-	}
-	clear(together) // the array is used on
-}
-
-func (s *Store) add(now time.Time, together ...*addition) error {
-	return s.update(now, func(u *update) error {
-		for _, a := range together {
-			a.rejected = 0
-			for _, sp := range a.spans {
-				r, err := u.take(&sp)
-				if err != nil {
-					return err
-				}
-				if r == nil || r.last == maxNumber || len(r.ids) >= maxSpans {
-					a.rejected++
-					continue
-				}
-				if err := u.add(r, &sp); err != nil {
-					return err
-				}
+	err = s.update(now, func(u *update) error {
+		for _, sp := range spans {
+			r, err := u.take(&sp)
+			if err != nil {
+				return err
+			}
+			if r == nil || r.last == maxNumber || len(r.ids) >= maxSpans {
+				rejected++
+				continue
+			}
+			if err := u.add(r, &sp); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+	return rejected, err
 }
 
 // addSpans adds decoded spans as of a time.
 func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) error {
 	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
-	a := addition{spans: split(request)}
-	if err == nil && len(a.spans) > 0 {
-		err = s.add(now, &a)
+	if err == nil {
+		_, err = s.add(split(request), now)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package viewer
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -431,50 +430,26 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 	}
 }
 
-// Requests that wait for one another are added together. One that cannot be added does not
-// fail the others.
-func TestStoreAddsTogether(t *testing.T) {
+// A request that cannot be added does not fail others at the same time.
+func TestStoreAddsAtTheSameTime(t *testing.T) {
 	s := newStore(t)
 	_, err := s.write.conn.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON service WHEN new.name = 'bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 	s.ok(err)
-	for _, services := range [][]string{{"a", "b", "c", "d"}, {"e", "bad", "f"}} {
-		s.adding.Lock()
-		before := s.Sequence()
-		var adding sync.WaitGroup
-		errs := make([]error, len(services))
-		for i, service := range services {
-			request := encode(t, from(service, span(1+int(service[0])+len(service), 1, 0, "invoke_agent x", 0, 1)))
-			adding.Go(func() { _, errs[i] = s.Store.Add(request) })
-		}
-		for waiting := 0; waiting < len(services); runtime.Gosched() {
-			s.mu.Lock()
-			waiting = len(s.waiting)
-			s.mu.Unlock()
-		}
-		s.adding.Unlock()
-		adding.Wait()
-		if changes := s.Sequence() - before; services[1] != "bad" && changes != 1 {
-			t.Errorf("%d transactions", changes)
-		}
-		for i, service := range services {
-			if (errs[i] != nil) != (service == "bad") {
-				t.Errorf("%s: %v", service, errs[i])
-			}
+	services := []string{"a", "b", "bad", "c", "d"}
+	errs := make([]error, len(services))
+	var adding sync.WaitGroup
+	for i, service := range services {
+		request := encode(t, from(service, span(i+1, 1, 0, "invoke_agent x", 0, 1)))
+		adding.Go(func() { _, errs[i] = s.Store.Add(request) })
+	}
+	adding.Wait()
+	for i, service := range services {
+		if (errs[i] != nil) != (service == "bad") {
+			t.Errorf("%s: %v", service, errs[i])
 		}
 	}
-	if l := s.List(Query{Limit: 10}); l.Total != 6 {
+	if l := s.List(Query{Limit: 10}); l.Total != 4 {
 		t.Errorf("%d sessions", l.Total)
-	}
-}
-
-// A request is in the database when Add returns, whatever waits before it.
-func TestStoreAddsBehindALargeRequest(t *testing.T) {
-	s := newStore(t)
-	first := from("a", span(1, 1, 0, "invoke_agent x", 0, 1))
-	s.waiting = append(s.waiting, &addition{spans: split(encode(t, first)), size: maxTogether})
-	s.Add(from("b", span(2, 1, 0, "invoke_agent x", 0, 1)))
-	if l := s.List(Query{Limit: 10}); l.Total != 2 || len(s.waiting) != 0 {
-		t.Errorf("%d sessions, %d requests wait", l.Total, len(s.waiting))
 	}
 }
 
