@@ -165,7 +165,7 @@ func TestSessionsFitTheTerminal(t *testing.T) {
 0f0f0f0f  65d  0ms    0      no end     codex
 `,
 		80: `ID        AGE  TOOK   TOOLS  OUTCOME    SESSION
-0f0f0f0f  5m   8.10s  6      ok         cursor-agent · Find out why the 値段 \x…
+0f0f0f0f  5m   8.10s  6      ok         cursor-agent · Find out why the 値段 �[…
 0f0f0f0f  30h  3h00m  1234   max_turns  claude-code · claude-opus-5
 0f0f0f0f  65d  0ms    0      no end     codex
 `,
