@@ -85,7 +85,7 @@ func (r *Recorder) Receipt() *Receipt {
 	for _, id := range r.order {
 		run := r.records[id].describe(id)
 		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
-			receipt.Counts.add(&run.Counts)
+			receipt.add(&run.Counts)
 			continue
 		}
 		receipt.addRun(&run.Totals)
@@ -233,7 +233,7 @@ func (t *Totals) addRun(run *Totals) {
 	add(&t.Tool, run.Tool)
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
-	t.Counts.add(&run.Counts)
+	t.add(&run.Counts)
 	t.Add(run.Usage)
 }
 
