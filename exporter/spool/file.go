@@ -70,18 +70,17 @@ func parseName(s string) (n name) {
 	if len(parts) != 4 {
 		return name{}
 	}
-	at, err1 := strconv.ParseInt(parts[0], 10, 64)
+	at, _ := strconv.ParseInt(parts[0], 10, 64)
 	number, ofPoints := strings.CutSuffix(parts[1], pointsMark)
-	items, err2 := strconv.ParseInt(number, 10, 32)
-	size, err3 := strconv.ParseInt(parts[2], 10, 64)
-	n.at, n.bytes, n.tail = time.Unix(0, at), size, parts[3]
+	items, _ := strconv.ParseInt(number, 10, 32)
+	n.at, n.tail = time.Unix(0, at), parts[3]
+	n.bytes, _ = strconv.ParseInt(parts[2], 10, 64)
 	if ofPoints {
 		n.points = int(items)
 	} else {
 		n.spans = int(items)
 	}
-	// A name that String would write differently is not ours.
-	if errors.Join(err1, err2, err3) != nil || items < 0 || size < 0 || n.String() != s {
+	if n.String() != s { // a number is none, or is written in another way
 		return name{}
 	}
 	return n

@@ -255,11 +255,11 @@ func (l *logFile) replace(records [][]byte) (err error) {
 		return err
 	}
 	l.closeFile()
-	records = append([][]byte{l.note}, records...)
-	size, old := int64(sizeRecords(records)), l.size
+	b := slices.Concat(l.note, bytes.Join(records, nil))
+	size, old := int64(len(b)), l.size
 	l.size = 0
 	if err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
-		if err = write(l.path(), records...); err == nil {
+		if err = write(l.path(), b); err == nil {
 			l.f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND)
 		}
 	}

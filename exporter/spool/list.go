@@ -122,17 +122,14 @@ func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 // endpoint's directory, and sets aside files that are not requests.
 func (s Spool) findDestination(dir string, since map[Destination]time.Time) error {
 	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
-	for {
-		if waits, err := o.list(); err != nil || !waits {
-			return errors.Join(err, o.unreadable)
+	err := o.list()
+	for _, f := range o.files {
+		l, err := readLog(f.path())
+		if err == nil && l.note.dir() == dir {
+			since[l.note.Destination] = f.at
+			return nil
 		}
-		for _, f := range o.files {
-			l, err := readLog(f.path())
-			if err == nil && l.note.dir() == dir {
-				since[l.note.Destination] = f.at
-				return nil
-			}
-			o.pass(f, cmp.Or(err, errCorrupt))
-		}
+		o.pass(f, cmp.Or(err, errCorrupt))
 	}
+	return errors.Join(err, o.unreadable)
 }

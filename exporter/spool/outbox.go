@@ -42,8 +42,8 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 			return nil, ErrBusy
 		}
 		o.lock = lock
-		waits, err := o.list() // by the lock's holder only: there may be many files, and processes
-		if err != nil || !waits {
+		err = o.list() // by the lock's holder only: there may be many files, and processes
+		if err != nil || len(o.files) == 0 {
 			o.Close()
 			return nil, err
 		}
@@ -53,11 +53,11 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 
 // list finds the waiting requests. Because this process has the lock, requests
 // marked as being sent were left by a process that died.
-func (o *Outbox) list() (waits bool, err error) {
+func (o *Outbox) list() error {
 	files, err := o.s.files(Waiting, o.dirName)
 	o.files = slices.DeleteFunc(files, func(f file) bool { return !f.isRequest() || o.later[f.name.key()] })
 	slices.SortFunc(o.files, byAge)
-	return len(o.files) > 0, err
+	return err
 }
 
 // Close releases the Outbox for other processes.
@@ -91,7 +91,7 @@ func (o *Outbox) next() (c *Claim, err error) {
 			if c != nil {
 				return c, nil
 			}
-			if waits, err := o.list(); err != nil || !waits {
+			if err := o.list(); err != nil || len(o.files) == 0 {
 				return nil, cmp.Or(err, o.unreadable)
 			}
 		}

@@ -157,7 +157,7 @@ func TestAnOutboxLooksAgainOnceItHasTheLock(t *testing.T) {
 	first := openBox(t, s, here)
 	c := next(t, first, "a")
 	late := &Outbox{s: s, to: here, dirName: here.dir(), later: map[string]bool{}}
-	late.list() // while the first one sends
+	must(t, late.list()) // while the first one sends
 	if err := c.Done(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,6 @@
 package spool
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -50,6 +49,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -221,22 +221,18 @@ func (s Spool) put(to Destination, req Request, reason, owner string) error {
 	if err := s.makeRoom(int64(size)); err != nil {
 		return err
 	}
-	return write(filepath.Join(dir, newName(req, size, owner).String()), note, req.Body)
+	return write(filepath.Join(dir, newName(req, size, owner).String()), slices.Concat(note, req.Body))
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes
 // that end at once would wait for the disk longer than they may.
-func write(path string, records ...[]byte) (err error) {
+func write(path string, b []byte) error {
 	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	onDisk("write")
-	w := bufio.NewWriterSize(f, min(sizeRecords(records), 64<<10)) // records may be small, and many
-	for _, r := range records {
-		_, _ = w.Write(r) // Flush returns the error
-	}
-	err = w.Flush()
+	_, err = f.Write(b)
 	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
 		err = rename(f.Name(), path)
 	}
