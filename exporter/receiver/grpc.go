@@ -41,7 +41,7 @@ const (
 func (s *service) grpcServer() *grpc.Server {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.limit),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader),
-		grpc.ConnectionTimeout(headerTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}))
+		grpc.ConnectionTimeout(greetingTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}))
 	register := func(service, method string, do operation) {
 		server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: method, Handler: s.method(do)}}}, s)
 	}

@@ -6,12 +6,12 @@ import (
 	"context"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Off is the address of a protocol that is not served.
@@ -42,7 +42,7 @@ type Rejected struct {
 
 // A Receiver listens until Close.
 type Receiver struct {
-	grpc, http *listener          // nil if it is off
+	grpc, http net.Listener       // nil if it is off
 	stop       []func()           // the servers
 	cancel     context.CancelFunc // of the requests
 	serving    sync.WaitGroup
@@ -50,9 +50,10 @@ type Receiver struct {
 
 // Timeouts that cut off slow clients.
 const (
-	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second
-	idleTimeout   = time.Minute
+	greetingTimeout = 2 * time.Second // over gRPC; Close waits for it
+	headerTimeout   = 10 * time.Second
+	bodyTimeout     = 30 * time.Second
+	idleTimeout     = time.Minute
 )
 
 // Start listens on both addresses.
@@ -60,17 +61,17 @@ func Start(cfg Config) (r *Receiver, err error) {
 	r = new(Receiver)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	if r.grpc, err = listen(ctx, cfg.GRPC); err == nil {
+	s := newService(cfg)
+	if r.grpc, err = listen(ctx, cfg.GRPC); r.grpc != nil {
+		server := s.grpcServer()
+		r.serve(server.Serve, r.grpc, server.Stop)
+	}
+	if err == nil {
 		r.http, err = listen(ctx, cfg.HTTP)
 	}
 	if err != nil {
 		r.Close()
 		return nil, err
-	}
-	s := newService(cfg)
-	if r.grpc != nil {
-		server := s.grpcServer()
-		r.serve(server.Serve, r.grpc, server.Stop)
 	}
 	if r.http != nil {
 		server := &http.Server{
@@ -87,7 +88,7 @@ func Start(cfg Config) (r *Receiver, err error) {
 	return r, nil
 }
 
-func (r *Receiver) serve(serve func(net.Listener) error, l *listener, stop func()) {
+func (r *Receiver) serve(serve func(net.Listener) error, l net.Listener, stop func()) {
 	r.stop = append(r.stop, stop)
 	r.serving.Go(func() { _ = serve(l) }) // until Close
 }
@@ -97,39 +98,27 @@ func Handler(cfg Config) http.Handler { return newService(cfg).handler() }
 
 // GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC, empty if
 // gRPC is off.
-func (r *Receiver) GRPCEndpoint() string { return r.grpc.endpoint() }
+func (r *Receiver) GRPCEndpoint() string { return endpoint(r.grpc) }
 
 // HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
 // HTTP is off.
-func (r *Receiver) HTTPEndpoint() string { return r.http.endpoint() }
+func (r *Receiver) HTTPEndpoint() string { return endpoint(r.http) }
 
 // Close cancels the context of all requests being handled, and returns once
 // the listeners are closed.
 func (r *Receiver) Close() {
 	r.cancel()
-	r.grpc.cut()
-	r.http.cut()
 	for _, stop := range r.stop {
 		stop()
 	}
 	r.serving.Wait()
 }
 
-// maxConnections is how many connections a port has at a time. Further ones are closed at
-// once: clients try again.
+// maxConnections is how many connections a port has at a time. Further ones wait.
 const maxConnections = 256
 
-// A listener bounds the connections that are open. It can close all of them, because a
-// gRPC server that stops waits for every client that has connected and sent nothing.
-type listener struct {
-	net.Listener
-
-	mu   sync.Mutex
-	open map[net.Conn]bool
-}
-
 // listen returns nil for Off.
-func listen(ctx context.Context, address string) (*listener, error) {
+func listen(ctx context.Context, address string) (net.Listener, error) {
 	switch address {
 	case Off:
 		return nil, nil
@@ -140,63 +129,12 @@ func listen(ctx context.Context, address string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{Listener: l, open: map[net.Conn]bool{}}, nil
+	return netutil.LimitListener(l, maxConnections), nil
 }
 
-func (l *listener) endpoint() string {
+func endpoint(l net.Listener) string {
 	if l == nil {
 		return ""
 	}
 	return "http://" + l.Addr().String()
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if accepted := l.add(conn); accepted != nil {
-			return accepted, nil
-		}
-		_ = conn.Close()
-	}
-}
-
-// add returns nil if too many connections are open.
-func (l *listener) add(conn net.Conn) net.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.open) == maxConnections {
-		return nil
-	}
-	accepted := &acceptedConn{conn, l}
-	l.open[accepted] = true
-	return accepted
-}
-
-// cut closes the listener and all connections.
-func (l *listener) cut() {
-	if l == nil {
-		return
-	}
-	_ = l.Close()
-	l.mu.Lock()
-	open := slices.Collect(maps.Keys(l.open))
-	l.mu.Unlock()
-	for _, conn := range open {
-		_ = conn.Close()
-	}
-}
-
-type acceptedConn struct {
-	net.Conn
-	of *listener
-}
-
-func (c *acceptedConn) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.open, c)
-	c.of.mu.Unlock()
-	return c.Conn.Close()
 }
