@@ -50,7 +50,7 @@ func (f *Fates) add(more Fates) {
 func (e *Earlier) Add(more Earlier) {
 	e.Recovered += more.Recovered
 	e.SetAside += more.SetAside
-	e.Fates.add(more.Fates)
+	e.add(more.Fates) // of spans
 	e.Metrics.add(more.Metrics)
 }
 
