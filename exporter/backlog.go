@@ -156,7 +156,7 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 		_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
 		return nil
 	}
-	upload := func(ctx context.Context) error { return b.Metrics.UploadMetrics(ctx, claim.Body) }
+	upload := func(ctx context.Context) error { return b.Metrics.UploadMetrics(ctx, claim.Metrics.Body) }
 	start := time.Now()
 	why := attempt(ctx, upload)
 	for why != nil && b.retries(why.RetryAfter) {
@@ -166,22 +166,22 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 	sum := &b.Earlier.Metrics
 	switch {
 	case why == nil:
-		sum.Delivered += claim.Points
+		sum.Delivered += claim.Metrics.Points
 	case why.Verdict == Unwanted:
-		sum.Unwanted += claim.Points
+		sum.Unwanted += claim.Metrics.Points
 	case why.Verdict == Partial:
-		lost := why.RejectedOf(claim.Points)
-		sum.Delivered += claim.Points - lost
+		lost := why.RejectedOf(claim.Metrics.Points)
+		sum.Delivered += claim.Metrics.Points - lost
 		sum.Dropped += lost
 	case why.Verdict == Permanent, why.Verdict == TooLarge:
-		sum.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why)
+		sum.reject(claim, claim.Metrics, why)
 	default:
 		b.why, b.stopped = why, true
-		if !claim.Delta || why.Refused {
+		if !claim.Metrics.Delta || why.Refused {
 			_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
 			return nil
 		}
-		sum.Dropped += claim.Points
+		sum.Dropped += claim.Metrics.Points
 	}
 	return claim.Done()
 }

@@ -28,7 +28,7 @@ func metricsRequest(t *testing.T, value int64, temporality metricpb.AggregationT
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spool.Request{Body: body, Points: 1}
+	return spool.Request{Body: body, Points: 1, Delta: temporality == metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA}
 }
 
 // A metricsScript answers requests of metrics, one after the other, and all further

@@ -78,7 +78,7 @@ func (s *sender) save(ctx context.Context) {
 	counted := totals(s.held)
 	if len(counted) == 0 || s.unwanted {
 		s.journal.Clear(ctx)
-	} else if request, err := s.encode(counted); err == nil {
+	} else if request, err := s.request(counted); err == nil {
 		_ = s.journal.Replace(ctx, request) // on failure, a kill loses what was counted since the last time
 	}
 }
@@ -159,10 +159,17 @@ func (s *sender) close(disk context.Context) Report {
 	return r
 }
 
+// request returns metrics as they are spooled.
+func (s *sender) request(data []metricdata.Metrics) (spool.Request, error) {
+	cumulative, deltas := count(data)
+	body, err := s.encode(data)
+	return spool.Request{Body: body, Points: cumulative + deltas, Delta: deltas > 0}, err
+}
+
 // keep spools metrics that were not delivered, and counts them.
 func (s *sender) keep(disk context.Context, rest []metricdata.Metrics, rejected bool) {
-	cumulative, deltas := count(rest)
-	points := cumulative + deltas
+	request, err := s.request(rest)
+	points := request.Points
 	if points == 0 {
 		return
 	}
@@ -170,9 +177,9 @@ func (s *sender) keep(disk context.Context, rest []metricdata.Metrics, rejected 
 		s.report.Lost += points
 		return
 	}
-	body, err := s.encode(rest)
 	if err == nil {
-		err = s.spool.Put(disk, s.exporter.Destination(), spool.Request{Body: body, Points: points, Rejected: rejected}, s.report.Cause.Error())
+		request.Rejected = rejected
+		err = s.spool.Put(disk, s.exporter.Destination(), request, s.report.Cause.Error())
 	}
 	switch {
 	case err != nil:

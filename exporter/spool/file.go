@@ -94,6 +94,10 @@ type Note struct {
 	Reason string `json:"reason,omitempty"`
 	Sum    string `json:"sum,omitempty"` // checksum of the request after the note
 
+	// Of a request of metrics.
+	Points int  `json:"points,omitempty"`
+	Delta  bool `json:"delta,omitempty"`
+
 	// Of a log: its format, and who writes it.
 	Format int    `json:"format,omitempty"`
 	Host   string `json:"host,omitempty"`

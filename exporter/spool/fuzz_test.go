@@ -108,12 +108,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(b, uint16(0))
 	f.Add(b[:len(b)-1], uint16(0))
 	f.Add(b, uint16(1))
-	note, err := encodeNote(Note{Destination: metricsHere})
-	if err != nil {
-		f.Fatal(err)
-	}
 	for _, temporality := range []metricpb.AggregationTemporality{cumulative, delta} {
-		b := append(bytes.Clone(note), metricsOf(f, temporality, 2, 1).Body...)
+		r := metricsOf(f, temporality, 2, 1)
+		note, err := encodeNote(Note{Destination: metricsHere, Points: r.Points, Delta: r.Delta})
+		must(f, err)
+		b := append(note, r.Body...)
 		f.Add(b, uint16(0))
 		f.Add(b[:len(b)-3], uint16(0))
 	}

@@ -28,7 +28,7 @@ type Journal struct {
 	next    int     // number of the next span that ends
 	live    []*Span // that have ended and are not delivered
 	weight  int     // bytes of live
-	size    int     // bytes of the log
+	size    int     // bytes of the log's frames
 	err     error   // why the log does not have all that is live, or nil
 	closing bool
 	closed  bool
@@ -50,9 +50,9 @@ func (s Spool) NewJournal(to Destination) *Journal {
 // newLogFile returns a file of this process, which is not created yet.
 func (s Spool) newLogFile(to Destination) *logFile {
 	host, _ := os.Hostname()
-	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
+	note := Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()}
 	base := filepath.Join(s.Dir, journalDir, fmt.Sprintf("%d-%s", os.Getpid(), random()))
-	return &logFile{s: s, to: to, base: base, note: note, invalid: err, mu: newDiskLock()}
+	return &logFile{s: s, base: base, note: note, mu: newDiskLock()}
 }
 
 // A MetricsJournal holds the metrics that a running process would lose if it were killed.
@@ -67,8 +67,10 @@ func (s Spool) NewMetricsJournal(to Destination) *MetricsJournal {
 }
 
 // Replace replaces what the journal has with a request.
-func (j *MetricsJournal) Replace(ctx context.Context, request []byte) error {
-	return do(ctx, func() error { return j.file.replace([][]byte{request}) })
+func (j *MetricsJournal) Replace(ctx context.Context, req Request) error {
+	note := j.file.note
+	note.Sum, note.Points, note.Delta = checksum(req.Body), req.Points, req.Delta
+	return do(ctx, func() error { return j.file.replace(note, [][]byte{req.Body}) })
 }
 
 // Clear removes what the journal has: it needs no recovery any more.
@@ -140,7 +142,8 @@ func (j *Journal) write(ctx context.Context, records [][]byte, anew bool) {
 	records = enclose(fieldFrame, records)
 	to := j.file.append
 	if anew {
-		to, j.size = j.file.replace, len(j.file.note)
+		to = func(records [][]byte) error { return j.file.replace(j.file.note, records) }
+		j.size = 0
 	}
 	j.size += sizeRecords(records)
 	wait := within[struct{}]
@@ -202,11 +205,9 @@ const lockExt = ".lock"
 // A logFile is the file of a journal. The process holds a lock file beside it for as long
 // as it lives: its process id would not be enough, because ids are reused.
 type logFile struct {
-	s       Spool
-	to      Destination
-	base    string // the path without its extension
-	note    []byte // which the log begins with
-	invalid error  // why there can be no log
+	s    Spool
+	base string // the path without its extension
+	note Note   // which the log begins with
 
 	mu   diskLock // held by a call for which nobody may be waiting any more
 	lock *os.File
@@ -248,14 +249,18 @@ func (l *logFile) room(s Spool, size int64) error {
 }
 
 // replace writes a new log of the note and records, and leaves the old log whole until then.
-func (l *logFile) replace(records [][]byte) (err error) {
+func (l *logFile) replace(note Note, records [][]byte) error {
+	head, err := encodeNote(note)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err = l.begin(); err != nil {
 		return err
 	}
 	l.closeFile()
-	b := slices.Concat(l.note, bytes.Join(records, nil))
+	b := slices.Concat(head, bytes.Join(records, nil))
 	size, old := int64(len(b)), l.size
 	l.size = 0
 	if err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
@@ -271,8 +276,8 @@ func (l *logFile) replace(records [][]byte) (err error) {
 
 // begin locks the log.
 func (l *logFile) begin() (err error) {
-	if l.lock != nil || l.invalid != nil {
-		return l.invalid
+	if l.lock != nil {
+		return nil
 	}
 	if _, err = l.s.makeDir(journalDir); err != nil {
 		return err
@@ -326,7 +331,7 @@ func (l *logFile) handOver(end []byte, spans int) error {
 		return err
 	}
 	l.closeFile() // Windows renames no open file
-	return l.s.enqueue(l.path(), l.to, newName(Request{Spans: spans}, int(l.size)+len(end), l.s.Owner))
+	return l.s.enqueue(l.path(), l.note.Destination, newName(Request{Spans: spans}, int(l.size)+len(end), l.s.Owner))
 }
 
 // enqueue moves the log of a process that has ended to where requests wait.

@@ -23,7 +23,8 @@ import (
 //	    done   = field 1002 { varints }: the ended spans with these numbers were delivered
 //	}
 //
-// The note of a log has the format's number. A log of another format is set aside.
+// The note of a request has its checksum, and of metrics, what it counts. The note of a log
+// has the format's number: a log of another format is set aside.
 //
 // The open spans of a frame replace those of all earlier frames, because their ids
 // may have changed since. The ended spans of a log are numbered from 0, as they come.
@@ -68,7 +69,7 @@ type log struct {
 	closed  bool // its process ended by itself
 	size    int64
 	age     time.Duration // since it was written
-	metrics MetricsRequest
+	metrics Request
 
 	ended []*Span // by number
 	open  []*Span
@@ -103,9 +104,11 @@ func (l *log) decode(b []byte) (err error) {
 		return err
 	case l.note.Sum != "" && l.note.Sum != checksum(rest), l.note.Format != 0 && l.note.Format != logFormat:
 		return errCorrupt
+	case l.note.Signal == Metrics && l.note.Points == 0:
+		return errCorrupt
 	case l.note.Signal == Metrics:
-		l.metrics, err = readMetrics(rest)
-		return err
+		l.metrics = Request{Body: rest, Points: l.note.Points, Delta: l.note.Delta}
+		return nil
 	}
 	for number, v := range field.All(rest, nil) {
 		switch number {

@@ -32,7 +32,7 @@ func metricsOf(t testing.TB, temporality metricpb.AggregationTemporality, counte
 	}
 	body, err := proto.Marshal(&colmetricpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricpb.ResourceMetrics{{ScopeMetrics: []*metricpb.ScopeMetrics{scope}}}})
 	must(t, err)
-	return Request{Body: body, Points: counters}
+	return Request{Body: body, Points: counters, Delta: temporality == delta}
 }
 
 func putMetrics(t testing.TB, s Spool, r Request) Losses {
@@ -81,7 +81,7 @@ func TestMetricsAreApart(t *testing.T) {
 	defer o.Close()
 	for i, r := range []Request{one, two} {
 		c := claimMetrics(t, o)
-		if !bytes.Equal(c.Body, r.Body) || c.Points != r.Points || c.Delta != (i == 1) || len(c.Spans) > 0 {
+		if !bytes.Equal(c.Metrics.Body, r.Body) || c.Metrics.Points != r.Points || c.Metrics.Delta != (i == 1) || len(c.Spans) > 0 {
 			t.Errorf("claimed %+v", c)
 		}
 		must(t, c.Done())
@@ -106,16 +106,14 @@ func TestSpansOfOldVersions(t *testing.T) {
 func TestLogsOfOldVersions(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	j := newJournal(t, s)
-	var err error
-	j.file.note, err = encodeNote(Note{Destination: here, PID: 1}) // as before logs had a format
-	must(t, err)
+	j.file.note = Note{Destination: here, PID: 1} // as before logs had a format
 	checkpoint(t, j, spanOf("open"))
 	die(t, j)
 	wantRecovered(t, s, 0)
 	want(t, states(t, s), "corrupt 0")
 
 	j = newJournal(t, s)
-	j.file.note, _ = encodeNote(Note{Destination: here, PID: 1})
+	j.file.note = Note{Destination: here, PID: 1}
 	end(t, j, spanOf("ended"))
 	checkpoint(t, j)
 	if !j.Close(background, "the collector hangs") {
@@ -144,7 +142,7 @@ func TestMetricsInTheWrongPlace(t *testing.T) {
 		must(t, os.Rename(filepath.Join(s.Dir, from.dir(), name), filepath.Join(s.Dir, into.dir(), name)))
 		o := openBox(t, s, into)
 		c, corrupt, err := nextOf(o)
-		if err != nil || c == nil || len(c.Spans)+c.Points > 3 {
+		if err != nil || c == nil || len(c.Spans)+c.Metrics.Points > 3 {
 			t.Errorf("%+v, %v", c, err)
 		}
 		must(t, c.Done())
@@ -189,51 +187,4 @@ func TestEvictedMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, states(t, s), "rejected 0")
-}
-
-// TestReadMetrics reads all types of data.
-func TestReadMetrics(t *testing.T) {
-	points := func(n int) (list []*metricpb.NumberDataPoint) {
-		for range n {
-			list = append(list, &metricpb.NumberDataPoint{TimeUnixNano: 1})
-		}
-		return list
-	}
-	const cumulative, delta = metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
-	for _, tt := range []struct {
-		name   string
-		metric *metricpb.Metric
-		points int
-		delta  bool
-	}{
-		{"gauge", &metricpb.Metric{Data: &metricpb.Metric_Gauge{Gauge: &metricpb.Gauge{DataPoints: points(3)}}}, 3, false},
-		{"sum", &metricpb.Metric{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: points(2), AggregationTemporality: cumulative}}}, 2, false},
-		{"delta sum", &metricpb.Metric{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: points(2), AggregationTemporality: delta}}}, 2, true},
-		{"histogram", &metricpb.Metric{Data: &metricpb.Metric_Histogram{Histogram: &metricpb.Histogram{
-			DataPoints: []*metricpb.HistogramDataPoint{{Count: 1}}, AggregationTemporality: delta,
-		}}}, 1, true},
-		{"exponential histogram", &metricpb.Metric{Data: &metricpb.Metric_ExponentialHistogram{ExponentialHistogram: &metricpb.ExponentialHistogram{
-			DataPoints: []*metricpb.ExponentialHistogramDataPoint{{Count: 1}, {Count: 2}}, AggregationTemporality: delta,
-		}}}, 2, true},
-		{"no data", &metricpb.Metric{Name: "n"}, 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b, err := proto.Marshal(&metricpb.MetricsData{ResourceMetrics: []*metricpb.ResourceMetrics{{ScopeMetrics: []*metricpb.ScopeMetrics{{Metrics: []*metricpb.Metric{tt.metric}}}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := readMetrics(b)
-			if m.Points != tt.points || m.Delta != tt.delta || (err == nil) != (tt.points > 0) {
-				t.Errorf("%d data points, delta %v, %v", m.Points, m.Delta, err)
-			}
-			b[1]++ // the message within is longer now than what is left
-			if m, err := readMetrics(b); err == nil {
-				t.Errorf("%d data points of half a message", m.Points)
-			}
-			b[1], b[3] = b[1]-1, b[3]+1
-			if m, err := readMetrics(b); err == nil {
-				t.Errorf("%d data points of half a message within another", m.Points)
-			}
-		})
-	}
 }

@@ -65,9 +65,9 @@ func (o *Outbox) Close() { unlock(o.lock) }
 
 // A Claim is one or more files taken from an Outbox. Done or Release ends it.
 type Claim struct {
-	Spans          []*Span
-	MetricsRequest      // of a destination of metrics, whose requests are never joined
-	Own            bool // this process put it there
+	Spans   []*Span
+	Metrics Request // instead of spans, of one file
+	Own     bool    // this process put it there
 
 	outbox *Outbox
 	files  []file
@@ -135,13 +135,13 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Spans: l.spans(), MetricsRequest: l.metrics, Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: l.size}
+	c := &Claim{Spans: l.spans(), Metrics: l.metrics, Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: l.size}
 	switch {
 	case l.note.Destination != o.to: // this package did not write the file
 		return nil, errCorrupt
-	case c.bytes != f.name.bytes, len(c.Spans) != f.name.spans, c.Points != f.name.points:
+	case c.bytes != f.name.bytes, len(c.Spans) != f.name.spans, c.Metrics.Points != f.name.points:
 		return nil, errCorrupt
-	case c.Delta && f.name.sending:
+	case c.Metrics.Delta && f.name.sending:
 		return nil, errCorrupt
 	}
 	if !f.name.sending {

@@ -72,8 +72,8 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 // revive moves a log to where requests wait, or removes it if nothing in it was lost. It
 // returns how many spans of a killed process the log has.
 func (s Spool) revive(path string, l *log) (spans int, err error) {
-	if points := l.metrics.Points; points > 0 {
-		return 0, s.enqueue(path, l.note.Destination, newName(Request{Points: points}, int(l.size), ""))
+	if l.metrics.Points > 0 {
+		return 0, s.enqueue(path, l.note.Destination, newName(l.metrics, int(l.size), ""))
 	}
 	ended, open := l.lost()
 	if spans = len(ended) + len(open); spans == 0 {

@@ -18,11 +18,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 	t.Helper()
 	j := &testJournal{Journal: s.NewJournal(to)}
 	if host != "" {
-		note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		j.file.note = note
+		j.file.note = Note{Destination: to, Format: logFormat, Host: host, PID: 1}
 	}
 	end(t, j, spansOf(names...)...)
 	checkpoint(t, j)

@@ -191,6 +191,7 @@ type Request struct {
 	Body     []byte
 	Spans    int
 	Points   int  // data points; a request has either spans or data points
+	Delta    bool // some data points would count twice if they arrived twice
 	Rejected bool // by the receiver for good: it is kept, and not sent again
 }
 
@@ -205,7 +206,7 @@ func (s Spool) Put(ctx context.Context, to Destination, req Request, reason stri
 }
 
 func (s Spool) put(to Destination, req Request, reason, owner string) error {
-	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
+	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body), Points: req.Points, Delta: req.Delta})
 	if err != nil {
 		return err
 	}

@@ -41,16 +41,4 @@ const (
 	Double protowire.Number = 4
 	Array  protowire.Number = 5
 	Map    protowire.Number = 6
-
-	ResourceMetrics protowire.Number = 1 // ExportMetricsServiceRequest
-	ScopeMetrics    protowire.Number = 2 // ResourceMetrics
-	Metrics         protowire.Number = 2 // ScopeMetrics
-
-	Gauge       protowire.Number = 5 // Metric
-	Sum         protowire.Number = 7
-	Histogram   protowire.Number = 9
-	Exponential protowire.Number = 10
-
-	Points      protowire.Number = 1 // Gauge, Sum, Histogram, ExponentialHistogram
-	Temporality protowire.Number = 2 // all but Gauge
 )
