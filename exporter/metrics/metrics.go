@@ -119,7 +119,7 @@ func New(cfg Config) *Recorder {
 	}
 	if cfg.Spool != nil {
 		own := *cfg.Spool
-		own.Losses, own.SetAside = new(spool.LossCounter), nil
+		own.Losses, own.SetAside, own.Recovered = new(spool.LossCounter), nil, nil // which may wait for a Recorder
 		r.sender.spool, r.sender.journal = &own, own.NewMetricsJournal(cfg.Exporter.Destination())
 	}
 	r.Received(time.Now())
