@@ -116,8 +116,8 @@ func TestProvisionalTraceMoves(t *testing.T) {
 	}
 }
 
-// eventually looks at the store until it is as expected.
-func eventually(t *testing.T, s *Store, what string, ok func() bool) {
+// eventually waits until something is as expected.
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
 	for !ok() {
@@ -136,7 +136,7 @@ func TestFeedReachesViewer(t *testing.T) {
 	} {
 		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
 		feed.Show(encode(t, from("a", open)))
-		eventually(t, v.Store, "open", func() bool {
+		eventually(t, "open", func() bool {
 			got, ok := on(t, v.Store).Session(idOf(open))
 			return ok && got.Now != nil
 		})
@@ -144,7 +144,7 @@ func TestFeedReachesViewer(t *testing.T) {
 			t.Error("no viewer was found")
 		}
 		feed.Close()
-		eventually(t, v.Store, "closed", func() bool { // it never ended: its id was provisional
+		eventually(t, "closed", func() bool { // it never ended: its id was provisional
 			_, ok := on(t, v.Store).Session(idOf(open))
 			return !ok
 		})
