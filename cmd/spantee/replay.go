@@ -101,7 +101,11 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 		if !r.quiet {
 			r.progress = newProgress(stderr, say.w, size, bytesText)
 		}
-		r.streams(streams)
+		for _, f := range streams {
+			if err := r.stream(f); err != nil {
+				r.skip(f.name, err)
+			}
+		}
 		r.logs(groups)
 	}()
 	select {
@@ -252,15 +256,6 @@ func (r *replayer) skip(name string, why error) {
 	r.say.skipped(name, why)
 }
 
-// streams traces streams.
-func (r *replayer) streams(files []recordedFile) {
-	for _, f := range files {
-		if err := r.stream(f); err != nil {
-			r.skip(f.name, err)
-		}
-	}
-}
-
 // stream traces a stream.
 func (r *replayer) stream(f recordedFile) error {
 	if r.now && f.info.Mode()&fs.ModeNamedPipe != 0 {
@@ -380,7 +375,7 @@ type openRecording struct {
 // a pipe without a writer cannot be interrupted.
 func (r *replayer) open(name string) (*openRecording, error) {
 	var f *os.File
-	err, _, done := proc.Unless(r.ctx.Done(), func() (err error) {
+	err, done := proc.Unless(r.ctx.Done(), func() (err error) {
 		f, err = os.Open(name)
 		return err
 	})

@@ -93,20 +93,25 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	signals := proc.CatchSignals()
 	limitMemory(largeMemoryLimit)
 	read := fileReader{content, messages.problem}
-	var v *viewer.Viewer
-	err, signal, done := proc.Unless(signals, func() (err error) {
-		v, err = o.show(read, files, messages, isTerminal(stderr))
-		return err
-	})
-	if !done {
-		return proc.Status{Signal: signal}
+	switch {
+	case o.export != "":
+		return o.exportFiles(read, files)
+	case viewer.Running(o.address):
+		return o.join(read, files, stderr, messages)
 	}
-	if err != nil || v == nil {
+	v, added, err := o.start(read, files)
+	if err != nil {
 		return err
 	}
+	signals := proc.CatchSignals() // before that, they end the process
+	url := v.URL()
+	if len(added) == 1 {
+		url += "#/trace/" + added[0]
+	}
+	messages.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
+	o.open(url, isTerminal(stderr))
 	<-signals
 	proc.DieOfNext(signals)
 	v.Close()
@@ -114,25 +119,18 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	return nil
 }
 
-// show shows the files. It returns nil if no viewer has to keep running: after
-// --export, or if another viewer took the files.
-func (o *viewOptions) show(read fileReader, files []string, stderr messages, terminal bool) (*viewer.Viewer, error) {
-	if o.export != "" {
-		return nil, o.exportFiles(read, files)
-	}
-	if viewer.Running(o.address) {
-		return nil, o.join(read, files, stderr, terminal)
-	}
+// start starts a viewer, and adds the traces in files, whose ids it returns.
+func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, added []string, err error) {
 	prices, err := readPrices(o.prices)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := openSessions(o.keep.Retention, nil, stderr.problem)
+	store, err := openSessions(o.keep.Retention, nil, read.problem)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store.StallAfter = o.stallAfter
-	v, err := viewer.Start(viewer.Config{
+	v, err = viewer.Start(viewer.Config{
 		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
 			return fileReader{read.content, func(error) {}}.read(store, name, r, time.Now())
@@ -140,23 +138,14 @@ func (o *viewOptions) show(read fileReader, files []string, stderr messages, ter
 	})
 	if err != nil {
 		store.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	added, _, err := read.files(v.Store, files)
-	if err != nil {
+	if added, _, err = read.files(store, files); err != nil {
 		v.Close()
 		store.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	url := v.URL()
-	if len(added) == 1 {
-		url += "#/trace/" + added[0]
-	}
-	stderr.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
-	if !o.noOpen && terminal {
-		openBrowser(url)
-	}
-	return v, nil
+	return v, added, nil
 }
 
 // readPrices reads the file of --prices.
@@ -226,15 +215,17 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	}
 	url := v.URL() + "#/latest"
 	say.pageAt(url)
-	if !o.view.noOpen && say.terminal {
-		openBrowser(url)
-	}
+	o.view.open(url, say.terminal)
 	return &page{viewer.NewQueue(store, true), v}, nil
 }
 
-// openBrowser opens url in the user's browser, and does not wait: some browsers run for
-// as long as their window is open. Nothing reaches stdout, which carries the stream.
-func openBrowser(url string) {
+// open opens url in the user's browser if the user is at a terminal. It does not wait: some
+// browsers run for as long as their window is open. Nothing reaches stdout, which carries the
+// stream.
+func (o *pageOptions) open(url string, terminal bool) {
+	if o.noOpen || !terminal {
+		return
+	}
 	commands := [][]string{{"xdg-open"}, {"x-www-browser"}, {"www-browser"}, {"wslview"}}
 	switch runtime.GOOS {
 	case "darwin":

@@ -114,7 +114,7 @@ func isOTLP(head []byte) bool {
 }
 
 // join hands the files to the viewer that already has the port.
-func (o *viewOptions) join(read fileReader, files []string, stderr messages, terminal bool) error {
+func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, say messages) error {
 	page := "http://" + o.address + "/"
 	if len(files) == 0 {
 		return &exporter.Error{Err: fmt.Errorf("a viewer is running at %s", page), Hint: "open that page, or choose other ports with --listen, --otlp-grpc and --otlp-http; port 0 is any free one"}
@@ -134,10 +134,8 @@ func (o *viewOptions) join(read fileReader, files []string, stderr messages, ter
 	if len(added) == 1 {
 		page += "#/trace/" + added[0]
 	}
-	stderr.say("opened in the running viewer: %s", page)
-	if !o.noOpen && terminal {
-		openBrowser(page)
-	}
+	say.say("opened in the running viewer: %s", page)
+	o.open(page, isTerminal(stderr))
 	return nil
 }
 
@@ -177,7 +175,7 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 func openSessions(keep viewer.Retention, inTime <-chan time.Time, problem func(error)) (*viewer.Store, error) {
 	if keep != (viewer.Retention{}) {
 		var store *viewer.Store
-		err, _, answered := proc.Unless(inTime, func() (err error) {
+		err, answered := proc.Unless(inTime, func() (err error) {
 			store, err = openKept(keep, problem)
 			return err
 		})

@@ -55,16 +55,16 @@ func (s Status) Exit() {
 }
 
 // Unless runs f, but does not wait for it once over has a value or is closed, because
-// opening a pipe without a writer, for example, cannot be interrupted. It then returns that
-// value, with done false: f is still running.
-func Unless[S, T any](over <-chan S, f func() T) (result T, cut S, done bool) {
+// opening a pipe without a writer, for example, cannot be interrupted. Then done is false: f
+// is still running.
+func Unless[S, T any](over <-chan S, f func() T) (result T, done bool) {
 	results := make(chan T, 1)
 	go func() { results <- f() }()
 	select {
 	case result = <-results:
-		return result, cut, true
-	case cut = <-over:
-		return result, cut, false
+		return result, true
+	case <-over:
+		return result, false
 	}
 }
 
