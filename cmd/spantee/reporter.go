@@ -38,6 +38,7 @@ type reporter struct {
 	begun    int           // how many runs were printed when they began
 	ended    int           // how many runs have
 	waiting  []mapping.Run // that have ended, to be printed at the end
+	skips    int           // files that are not traced
 }
 
 // A result is what became of a stream.
@@ -128,6 +129,9 @@ func (r *reporter) outputCut() {
 
 // skipped reports why a file is not traced.
 func (r *reporter) skipped(name string, why error) {
+	r.mu.Lock()
+	r.skips++
+	r.mu.Unlock()
 	r.say("%s: %s (skipped)", tree.Printable(name), withHint(why))
 }
 
@@ -275,7 +279,11 @@ func (r *reporter) print(o result, hasDestination bool) {
 		r.line("%s", p)
 	}
 	if o.failure != nil {
-		r.line("tracing stopped early: %v%s", o.failure, describeLost(o.lost))
+		lost := ""
+		if o.lost.Bytes > 0 {
+			lost = fmt.Sprintf("; %s (%s) untraced", bytesText(o.lost.Bytes), count(int(o.lost.Lines), "line"))
+		}
+		r.line("tracing stopped early: %v%s", o.failure, lost)
 	}
 	r.lineUnlessEmpty(r.untraced(o, hasDestination))
 	s := r.undelivered(o.delivery)
@@ -333,7 +341,7 @@ func (r *reporter) untraced(o result, hasDestination bool) string {
 	switch {
 	case r.summary && !hasDestination:
 		return "no trace: " + r.whyNowhere()
-	case r.summary && o.stats.Lines == 0 && o.failure == nil && r.ended == 0:
+	case r.summary && o.stats.Lines == 0 && o.failure == nil && r.ended+r.skips == 0:
 		return "no trace: the input was empty"
 	case o.stats.Runs > 0:
 		if o.stats.Foreign != "" {
@@ -348,14 +356,6 @@ func (r *reporter) untraced(o result, hasDestination bool) string {
 }
 
 func supported() string { return strings.Join(mapping.Agents, ", ") }
-
-// describeLost says how much of the stream the mapper did not see, "" if it saw all.
-func describeLost(lost tee.Lost) string {
-	if lost.Bytes == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %s (%s) untraced", bytesText(lost.Bytes), count(int(lost.Lines), "line"))
-}
 
 // notAStream returns why a stream holds no run, "" if unknown.
 func notAStream(s mapping.Stats) string {
