@@ -456,7 +456,9 @@ func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output])
 		}
 		emitted = true
 		f.stream.Emit(out)
-		s.Latest = latest(s.Latest, out.End)
+		if out.End.After(s.Latest) {
+			s.Latest = out.End
+		}
 		if out.Ended != nil {
 			f.say.runEnded(*out.Ended)
 		}

@@ -67,22 +67,14 @@ func (o *options) endNow(rec *recording, outputs outputsOf) error {
 	}
 	var last time.Time
 	for out, err := range outputs(m) {
-		if err == nil { // else it is reported the second time
-			last = latest(last, out.End)
+		if err == nil && out.End.After(last) { // an error is reported the second time
+			last = out.End
 		}
 	}
 	if !last.IsZero() {
 		rec.shift = time.Since(last)
 	}
 	return nil
-}
-
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // headSize is how much is read of a file to find out what it is. Later reads are larger, and

@@ -17,12 +17,8 @@ import (
 // they must not be traced again. There is a file for each day, with a line for each run.
 type Claims struct{ dir string }
 
-const (
-	claimDays = 30 // for which claims are kept
-	maxClaims = 4 << 20
-
-	dayFormat = "2006-01-02"
-)
+// claimDays is how many days claims are kept.
+const claimDays = 30
 
 // ClaimsIn returns the claims in spantee's state folder.
 func ClaimsIn(stateDir string) Claims { return Claims{filepath.Join(stateDir, "traced")} }
@@ -39,9 +35,6 @@ func (c Claims) Add(session string, from, to time.Time) error {
 	defer f.Close()
 	if info.Size() == 0 {
 		c.prune(to)
-	}
-	if info.Size() > maxClaims {
-		return fmt.Errorf("%s is full", f.Name())
 	}
 	_, err = fmt.Fprintf(f, "%s %d %d\n", claimOf(session), from.UnixMilli(), to.UnixMilli())
 	return err
@@ -83,7 +76,9 @@ func claimOf(session string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (c Claims) file(day time.Time) string { return filepath.Join(c.dir, day.UTC().Format(dayFormat)) }
+func (c Claims) file(day time.Time) string {
+	return filepath.Join(c.dir, day.UTC().Format(time.DateOnly))
+}
 
 // prune removes the files of days long past.
 func (c Claims) prune(now time.Time) {
@@ -91,7 +86,7 @@ func (c Claims) prune(now time.Time) {
 	if err != nil {
 		return
 	}
-	oldest := now.UTC().AddDate(0, 0, -claimDays).Format(dayFormat)
+	oldest := now.UTC().AddDate(0, 0, -claimDays).Format(time.DateOnly)
 	for _, e := range entries {
 		if e.Name() < oldest {
 			_ = os.Remove(filepath.Join(c.dir, e.Name()))
