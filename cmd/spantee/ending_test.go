@@ -16,6 +16,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/mapping"
 )
 
 // A hungCollector accepts requests and never answers.
@@ -62,7 +63,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				tr.addConsumers()
 				var err error
-				if tr.stream, err = tracer.New(tr.streamConfig(new(recording), nil)); err != nil {
+				if tr.stream, err = tracer.New(tr.streamConfig(mapping.Options{})); err != nil {
 					t.Fatal(err)
 				}
 				p := &pump{

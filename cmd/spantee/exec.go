@@ -57,7 +57,7 @@ func execCommand() *cobra.Command {
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
 	process := tracer.NewProcess(args[0])
-	tracing, err := startTracing(o, stderr, nil, process)
+	tracing, err := startTracing(o, stderr, source{Options: mapping.Options{Process: process}})
 	if err != nil {
 		return err
 	}

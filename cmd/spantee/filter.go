@@ -18,11 +18,11 @@ import (
 // means that no byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchSignals()
-	rec, err := o.recordingOf(stdin)
+	from, err := o.sourceOf(stdin)
 	if err != nil {
 		return err
 	}
-	tracing, err := startTracing(o, stderr, rec, nil)
+	tracing, err := startTracing(o, stderr, from)
 	if err != nil {
 		return err
 	}

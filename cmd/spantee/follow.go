@@ -107,7 +107,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	if fo.idle <= 0 {
 		return invalid("--idle", fo.idle.String(), "more than 0s")
 	}
-	t, err := startTracing(o, stderr, &recording{written: time.Unix(0, 0), grows: true}, nil)
+	t, err := startTracing(o, stderr, source{Options: mapping.Options{Replay: time.Unix(0, 0)}, grows: true})
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (f *follower) wake(s *follow.Session) error {
 	if s.IsAwake() {
 		return nil
 	}
-	return s.Wake(f.mapping(&recording{written: s.Since, since: s.Since}, nil), func(outputs iter.Seq[mapping.Output]) {
+	return s.Wake(f.mapping(mapping.Options{Replay: s.Since, Since: s.Since}), func(outputs iter.Seq[mapping.Output]) {
 		for out := range outputs {
 			f.metrics.remember(out)
 		}

@@ -16,54 +16,51 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A recording is a stream that comes from a file.
-type recording struct {
-	written time.Time     // modification time of the file
-	shift   time.Duration // added to all times
-	since   time.Time     // if set, the start of the earliest run
-	again   string        // the command that sends it again
-	grows   bool          // it is a session log that is followed
+// A source is where a stream comes from. The zero source is a live stream.
+type source struct {
+	mapping.Options        // the times of a recording, or the process of an agent
+	again           string // the command that sends a recording again
+	grows           bool   // it is session logs that are followed
 }
 
-// recordingOf returns nil if stdin is live.
-func (o *options) recordingOf(stdin *os.File) (*recording, error) {
+// sourceOf returns what stdin is: a recording if it is a file.
+func (o *options) sourceOf(stdin *os.File) (from source, err error) {
 	info, err := stdin.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		if o.now {
-			return nil, usageError{errors.New("--now needs a recording: spantee --now < FILE")}
+			return from, usageError{errors.New("--now needs a recording: spantee --now < FILE")}
 		}
-		return nil, nil
+		return from, nil
 	}
 	name := "FILE"
 	if target, err := os.Readlink(fmt.Sprint("/proc/self/fd/", stdin.Fd())); err == nil {
 		name = quoted(target)
 	}
-	rec := &recording{written: info.ModTime(), again: "spantee replay " + name}
+	from.Replay, from.again = info.ModTime(), "spantee replay "+name
 	if len(os.Args) > 1 { // flags may hold secrets
-		rec.again += " with the same flags"
+		from.again += " with the same flags"
 	}
 	if o.now {
-		from, err := stdin.Seek(0, io.SeekCurrent)
+		start, err := stdin.Seek(0, io.SeekCurrent)
 		if err != nil {
-			return nil, err
+			return from, err
 		}
-		rest := io.NewSectionReader(stdin, from, info.Size()-from)
-		if err := o.endNow(rec, func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.Read(rest) }); err != nil {
-			return nil, err
-		}
+		rest := io.NewSectionReader(stdin, start, info.Size()-start)
+		from.Shift, err = o.shiftToNow(from.Replay, func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.Read(rest) })
+		return from, err
 	}
-	return rec, nil
+	return from, nil
 }
 
 // outputsOf is what a Mapper makes of a recording.
 type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
 
-// endNow shifts the times of a recording so that the last of its spans ends now, which takes
-// reading it twice.
-func (o *options) endNow(rec *recording, outputs outputsOf) error {
-	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
+// shiftToNow returns what to add to the times of a recording so that the last of its spans
+// ends now, which takes reading it twice.
+func (o *options) shiftToNow(written time.Time, outputs outputsOf) (time.Duration, error) {
+	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: written})
 	if err != nil {
-		return usageError{err} // --agent
+		return 0, usageError{err} // --agent
 	}
 	var last time.Time
 	for out, err := range outputs(m) {
@@ -71,10 +68,10 @@ func (o *options) endNow(rec *recording, outputs outputsOf) error {
 			last = out.End
 		}
 	}
-	if !last.IsZero() {
-		rec.shift = time.Since(last)
+	if last.IsZero() {
+		return 0, nil
 	}
-	return nil
+	return time.Since(last), nil
 }
 
 // headSize is how much is read of a file to find out what it is. Later reads are larger, and

@@ -82,7 +82,7 @@ type replayer struct {
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
 	signals := proc.CatchSignals()
-	t, err := startTracing(o, stderr, &recording{again: "this command again"}, nil)
+	t, err := startTracing(o, stderr, source{again: "this command again"})
 	if err != nil {
 		return err
 	}
@@ -342,13 +342,13 @@ func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs ou
 	if r.ctx.Err() != nil {
 		return stats, nil
 	}
-	rec := &recording{written: first.info.ModTime(), since: r.since}
+	o := mapping.Options{Replay: first.info.ModTime(), Since: r.since}
 	if r.now {
-		if err := r.endNow(rec, outputs); err != nil {
+		if o.Shift, err = r.shiftToNow(o.Replay, outputs); err != nil {
 			return stats, err
 		}
 	}
-	to := r.streamConfig(rec, nil)
+	to := r.streamConfig(o)
 	to.Lock, to.Started, to.Ended = &r.mu, nil, ended
 	stream, err := tracer.New(to)
 	if err != nil {

@@ -38,19 +38,19 @@ type tracing struct {
 	result   result
 }
 
-// startTracing sets up what the flags and the environment ask for. rec is nil for a live
-// stream. process is the agent, nil if spantee did not start it.
-func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.Process) (*tracing, error) {
+// startTracing sets up what the flags and the environment ask for.
+func startTracing(o *options, stderr *os.File, from source) (*tracing, error) {
 	say := newReporter(o, stderr)
-	say.child = process != nil
-	live := rec == nil || rec.grows
+	say.child, say.again = from.Process != nil, from.again
+	live := from.again == ""
+	piped := live && !from.grows
 	cfg, err := o.resolve(live, say.problem)
 	if err != nil {
 		return nil, err
 	}
 	say.cfg = cfg
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
-	t.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), rec == nil, process, say.problem), Sampled: cfg.sampler.Keeps}
+	t.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), piped, from.Process, say.problem), Sampled: cfg.sampler.Keeps}
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
 	}
@@ -84,14 +84,12 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 		}
 	}
 	t.addConsumers()
-	if rec != nil {
-		t.askViewer()
-	} else {
-		rec = new(recording)
+	if piped {
 		t.claims = t.newClaims()
+	} else {
+		t.askViewer()
 	}
-	say.again = rec.again
-	if t.stream, err = tracer.New(t.streamConfig(rec, process)); err != nil {
+	if t.stream, err = tracer.New(t.streamConfig(from.Options)); err != nil {
 		return nil, err
 	}
 	t.open = t.newOpenSpans()
@@ -134,20 +132,20 @@ func (t *tracing) addConsumers() {
 	}
 }
 
-// streamConfig returns the configuration of the stream of a mapper.
-func (t *tracing) streamConfig(rec *recording, process *mapping.Process) tracer.Config {
+// streamConfig returns the configuration of a stream. o has the options of that stream alone.
+func (t *tracing) streamConfig(o mapping.Options) tracer.Config {
 	to := t.to
-	to.Mapping = t.mapping(rec, process)
+	to.Mapping = t.mapping(o)
 	to.Started, to.Ended = t.runStarted, t.say.runEnded
 	return to
 }
 
-// mapping returns the options of a mapper.
-func (t *tracing) mapping(rec *recording, process *mapping.Process) mapping.Options {
-	o := t.cfg.content.Options
+// mapping adds the options that all streams have.
+func (t *tracing) mapping(o mapping.Options) mapping.Options {
+	c := t.cfg.content
+	o.Content, o.Redactor, o.MaxAttributeBytes = c.Content, c.Redactor, c.MaxAttributeBytes
 	o.Agent, o.Deltas, o.MaxSpanEvents = t.agent, mapping.Deltas(t.deltas), t.maxSpanEvents
-	o.Replay, o.Since, o.Shift = rec.written, rec.since, rec.shift
-	o.Parent, o.Process = t.cfg.parent, process
+	o.Parent = t.cfg.parent
 	return o
 }
 
