@@ -31,7 +31,7 @@ type config struct {
 	to       destination
 	metrics  *otlp.Settings // nil if they go nowhere
 	sampler  tracer.Sampler
-	spool    *spool.Spool // nil with --no-spool, or without a state directory
+	spool    *spool.Spool // nil for a recording, with --no-spool, or without a state directory
 	parent   trace.SpanContext
 	traceURL string
 	display  display
@@ -58,9 +58,11 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 		return nil, err
 	}
 	c := &config{
-		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
 		display:  resolveDisplay(),
+	}
+	if live { // a recording can be sent again
+		c.spool = o.spool()
 	}
 	var err error
 	if c.content, err = o.contentOptions.resolve(problem); err != nil {

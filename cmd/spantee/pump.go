@@ -57,7 +57,7 @@ const maxAhead = 250 * time.Millisecond
 // aheadOfKill returns how long the first bytes may wait until their run is in the journal:
 // if spantee is killed, what came out has at least a root.
 func (t *tracing) aheadOfKill() time.Duration {
-	if !t.to.Live || t.to.Exporter == nil || t.cfg.spool == nil {
+	if t.to.Exporter == nil || t.cfg.spool == nil {
 		return 0
 	}
 	return min(maxAhead, t.flushTimeout)

@@ -68,12 +68,8 @@ func startTracing(o *options, stderr *os.File, from source) (*tracing, error) {
 	if t.metrics = t.meter(client); cfg.metrics != nil && cfg.spool != nil {
 		cfg.spool.Recovered = t.metrics.countKilled
 	}
-	if client != nil { // a recording needs no spool, because it can be sent again
-		to := exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live}
-		if live {
-			to.Spool = cfg.spool
-		}
-		t.to.Exporter = exporter.New(to)
+	if client != nil {
+		t.to.Exporter = exporter.New(exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live, Spool: cfg.spool})
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
@@ -105,10 +101,7 @@ func (t *tracing) meter(spans exporter.Client) *meter {
 	for _, err := range slices.Concat(m.to.Ignored(), metrics.CheckEnvironment()) {
 		t.say.problem(err)
 	}
-	m.spans, m.from = spans, t.to.Resources
-	if t.to.Live { // a recording can be sent again
-		m.spool = t.cfg.spool
-	}
+	m.spans, m.from, m.spool = spans, t.to.Resources, t.cfg.spool
 	return m
 }
 
