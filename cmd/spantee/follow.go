@@ -143,13 +143,7 @@ func (f *follower) begin(names []string) error {
 	if stateDir, err := spool.StateDir(); err == nil {
 		f.claimed = follow.ClaimsIn(stateDir)
 		if f.cfg.spool != nil {
-			if f.state, err = follow.OpenState(stateDir); err == nil {
-				logs, err = f.state.Logs()
-			}
-			if err == nil {
-				f.since, err = f.state.Folders()
-			}
-			if err != nil {
+			if f.state, logs, f.since, err = follow.OpenState(stateDir); err != nil {
 				return err
 			}
 		}

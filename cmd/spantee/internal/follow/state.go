@@ -23,17 +23,21 @@ type State struct {
 // ErrBusy means that another process follows already.
 var ErrBusy = errors.New("spantee follow is already running (one per user: name all folders in one command)")
 
-// OpenState opens the state in spantee's state folder. The caller must Close it.
-func OpenState(stateDir string) (*State, error) {
-	s := &State{dir: filepath.Join(stateDir, "follow")}
-	if err := spool.EnterDir(s.dir, true); err != nil {
-		return nil, err
+// OpenState opens the state in spantee's state folder, with the logs and since when each
+// folder is followed, by its path. The caller must Close it.
+func OpenState(stateDir string) (s *State, logs []*Log, since map[string]time.Time, err error) {
+	s = &State{dir: filepath.Join(stateDir, "follow")}
+	if err = spool.EnterDir(s.dir, true); err != nil {
+		return nil, nil, nil, err
 	}
-	var err error
 	if s.lock, err = spool.TryLock(filepath.Join(s.dir, "lock")); s.lock == nil && err == nil {
-		return nil, ErrBusy
+		return nil, nil, nil, ErrBusy
 	}
-	return s, nil
+	since = map[string]time.Time{}
+	if err = s.read(filepath.Join(s.dir, "folders"), &since); err == nil || errors.Is(err, fs.ErrNotExist) {
+		logs, err = s.logs()
+	}
+	return s, logs, since, err
 }
 
 // Close lets another process use the state.
@@ -91,8 +95,8 @@ func (l *Log) Prune() {
 // forgetAfter is how long a log is remembered whose files do not exist any more.
 const forgetAfter = 30 * 24 * time.Hour
 
-// Logs returns the logs that were saved.
-func (s *State) Logs() (logs []*Log, err error) {
+// logs returns the logs that were saved.
+func (s *State) logs() (logs []*Log, err error) {
 	dir := filepath.Join(s.dir, "logs")
 	if err := spool.PrivateDir(dir); err != nil {
 		return nil, err
@@ -133,17 +137,7 @@ func (s *State) Save(l *Log) error {
 	return s.write(filepath.Join("logs", l.name), l)
 }
 
-// Folders returns since when each folder is followed, by its path.
-func (s *State) Folders() (since map[string]time.Time, err error) {
-	since = map[string]time.Time{}
-	err = s.read(filepath.Join(s.dir, "folders"), &since)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return since, err
-}
-
-// SaveFolders replaces what Folders returns.
+// SaveFolders saves since when each folder is followed.
 func (s *State) SaveFolders(since map[string]time.Time) error { return s.write("folders", since) }
 
 func (s *State) read(path string, to any) error {
