@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -23,18 +24,16 @@ func (t *tracing) endBy(timeout time.Duration) {
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.
 func (t *tracing) endAll() {
-	treeDone := make(chan error, 1)
-	go func() {
-		if t.tree == nil {
-			treeDone <- nil
-			return
-		}
-		treeDone <- t.tree.Close()
-	}()
-	t.deliver()
-	if err := <-treeDone; err != nil { // stderr has a deadline of its own
-		t.say.problem(fmt.Errorf("the tree: %w", err))
+	var ending sync.WaitGroup
+	if t.tree != nil {
+		ending.Go(func() {
+			if err := t.tree.Close(); err != nil { // stderr has a deadline of its own
+				t.say.problem(fmt.Errorf("the tree: %w", err))
+			}
+		})
 	}
+	t.deliver()
+	ending.Wait()
 }
 
 // deliver delivers the spans, and then the metrics, because metrics include what became

@@ -214,10 +214,7 @@ func sessionsPath() (string, error) {
 }
 
 // A retention is the value of --keep.
-type retention struct {
-	viewer.Retention
-	set bool // not the default
-}
+type retention struct{ viewer.Retention }
 
 func (r *retention) Type() string { return "retention" }
 
@@ -235,9 +232,7 @@ func (r *retention) String() string {
 const day = 24 * time.Hour
 
 func (r *retention) Set(text string) error {
-	if !r.set {
-		*r = retention{set: true}
-	}
+	*r = retention{}
 	for part := range strings.SplitSeq(text, ",") {
 		days, isAge := strings.CutSuffix(part, "d")
 		n, err := strconv.Atoi(days)
