@@ -129,7 +129,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	pump.end(false)
 	if !agent.Stderr.Flush() {
-		say.w.Abandon()
+		say.w.EndBy(time.Now()) // what spantee says is not read either
 	}
 	return tracing.finish(end, signals, disarm)
 }

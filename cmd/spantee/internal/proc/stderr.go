@@ -128,14 +128,6 @@ func (s *Stderr) EndBy(deadline time.Time) {
 	s.wake()
 }
 
-// Abandon discards all output from now on.
-func (s *Stderr) Abandon() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gone = true
-	s.wake()
-}
-
 // Flush waits until the buffer is empty, and reports whether stderr has a reader.
 func (s *Stderr) Flush() bool {
 	s.mu.Lock()
