@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +91,6 @@ type follower struct {
 	followOptions
 	state    *follow.State // nil if nothing is kept on disk
 	claimed  follow.Claims
-	since    map[string]time.Time // by folder
 	tailer   *follow.Tailer
 	sessions []*follow.Session
 	byFile   map[*follow.File]*follow.Session // nil for a file that is no log
@@ -116,7 +114,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	}
 	t.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	f := &follower{
-		tracing: t, followOptions: fo, since: map[string]time.Time{},
+		tracing: t, followOptions: fo,
 		byFile: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
 	}
 	signals := proc.CatchSignals()
@@ -140,15 +138,16 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 // begin reads where the former process left off.
 func (f *follower) begin(names []string) error {
 	var logs []*follow.Log
+	since := map[string]time.Time{} // by folder
 	if stateDir, err := spool.StateDir(); err == nil {
 		f.claimed = follow.ClaimsIn(stateDir)
 		if f.cfg.spool != nil {
-			if f.state, logs, f.since, err = follow.OpenState(stateDir); err != nil {
+			if f.state, logs, since, err = follow.OpenState(stateDir); err != nil {
 				return err
 			}
 		}
 	}
-	folders, err := f.folders(names)
+	folders, err := f.folders(names, since)
 	if err != nil {
 		return err
 	}
@@ -160,9 +159,6 @@ func (f *follower) begin(names []string) error {
 	f.open.openAt = f.openAt
 	f.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
-	if err := f.tailer.Polling(); err != nil {
-		f.say.say("polling for changes every 2 s: %v", err)
-	}
 	for _, l := range logs {
 		s := f.session(l)
 		for _, file := range l.Files {
@@ -182,8 +178,8 @@ func (f *follower) session(l *follow.Log) *follow.Session {
 	return s
 }
 
-// folders returns the folders to follow, and remembers those that are new.
-func (f *follower) folders(names []string) (folders []follow.Folder, err error) {
+// folders returns the folders to follow, and adds those that are new to since.
+func (f *follower) folders(names []string, since map[string]time.Time) (folders []follow.Folder, err error) {
 	if len(names) == 0 {
 		for _, folder := range defaultFolders() {
 			names = append(names, folder)
@@ -198,19 +194,16 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			return nil, invalid("FOLDER", name, "a folder; for a file use spantee replay")
 		}
-		since, known := f.since[path]
-		if !known {
-			since = f.Time
-			if since.IsZero() {
-				since = now
+		if _, known := since[path]; !known {
+			if since[path] = f.Time; f.Time.IsZero() {
+				since[path] = now
 			}
-			f.since[path] = since
 		}
-		f.say.following(path, since)
-		folders = append(folders, follow.Folder{Path: path, Since: since})
+		f.say.following(path, since[path])
+		folders = append(folders, follow.Folder{Path: path, Since: since[path]})
 	}
 	if f.state != nil {
-		err = f.state.SaveFolders(f.since)
+		err = f.state.SaveFolders(since)
 	}
 	return folders, err
 }
@@ -218,38 +211,45 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 // run traces what the logs get until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	f.changed() // finds files that were renamed meanwhile
+	if err := f.tailer.Polling(); err != nil {
+		f.say.say("polling for changes every 2 s: %v", err)
+	}
 	for _, s := range f.sessions {
 		if s.Open { // when follow ended
 			_ = f.wake(s) // or once it grows
 		}
 	}
-	for due := time.Now(); ctx.Err() == nil; {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for ctx.Err() == nil {
 		f.changed()
-		grown := false
-		for _, s := range f.sessions {
-			if !s.MayRead() {
-				continue
-			}
-			grown = true
-			if f.read(s); ctx.Err() != nil || !due.After(time.Now()) {
-				break
-			}
+		all := f.readAll(ctx, time.Now().Add(time.Second))
+		f.tick(time.Now())
+		if all && f.settled {
+			f.tailer.Wait(ctx)
 		}
-		if now := time.Now(); !due.After(now) {
-			f.tick(now)
-			due = now.Add(time.Second)
+		select {
+		case <-ctx.Done():
+		case <-second.C:
 		}
-		if grown {
-			continue
-		}
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if !f.settled {
-			wait, cancel = context.WithDeadline(ctx, due)
-		}
-		f.tailer.Wait(wait)
-		cancel()
 	}
 	f.saveAll()
+}
+
+// readAll reads what the sessions have got. It returns false if that is too much for now.
+func (f *follower) readAll(ctx context.Context, until time.Time) bool {
+	for grown := true; grown; {
+		grown = false
+		for _, s := range f.sessions {
+			if s.MayRead() {
+				grown = true
+				if f.read(s); ctx.Err() != nil || time.Now().After(until) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // end delivers what is left. Open runs go on when follow is started again.
@@ -279,8 +279,7 @@ const pauseAfter = 5 * time.Second
 func (f *follower) changed() {
 	type newLog struct {
 		mapping.Log
-		file    *follow.File
-		written time.Time
+		file *follow.File
 	}
 	var added []newLog
 	for file, err := range f.tailer.Changed() {
@@ -291,13 +290,12 @@ func (f *follower) changed() {
 		if _, known := f.byFile[file]; known {
 			continue
 		}
-		log, ok := f.tailer.Describe(file)
-		if info, err := os.Stat(file.Path); ok && err == nil { // otherwise it will be reported as changed or gone
-			added = append(added, newLog{log, file, info.ModTime()})
+		if log, ok := f.tailer.Describe(file); ok { // otherwise once it has grown
+			added = append(added, newLog{log, file})
 		}
 	}
 	slices.SortStableFunc(added, func(a, b newLog) int {
-		return cmp.Or(a.First.Compare(b.First), a.written.Compare(b.written))
+		return cmp.Or(a.First.Compare(b.First), a.file.Modified.Compare(b.file.Modified))
 	})
 	for _, log := range added {
 		f.byFile[log.file] = nil
@@ -314,7 +312,7 @@ func (f *follower) add(log mapping.Log, file *follow.File) {
 		s = cmp.Or(s, f.byKin[name])
 	}
 	if s == nil {
-		s = f.session(&follow.Log{Since: f.sinceOf(log.Path)})
+		s = f.session(&follow.Log{Since: f.tailer.Since(log.Path)})
 	}
 	for _, name := range log.Kin {
 		if f.byKin[name] == nil {
@@ -357,17 +355,6 @@ func (f *follower) read(s *follow.Session) {
 		s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
 	}
 	f.look(s, time.Now())
-}
-
-// sinceOf returns since when a file's folder is followed, the innermost if there are several.
-func (f *follower) sinceOf(path string) (since time.Time) {
-	innermost := 0
-	for folder, at := range f.since {
-		if strings.HasPrefix(path, folder+string(filepath.Separator)) && len(folder) > innermost {
-			innermost, since = len(folder), at
-		}
-	}
-	return since
 }
 
 // wake maps again what was handed over, unless the session is awake.

@@ -1,7 +1,7 @@
 // Package follow maps the session logs in folders as they grow:
 //
-//	watch.go: events, polling -> follow.go: Tailer.Changed -> session.go: Session.Read -> spans
-//	                                                                 └─ steps -> state.go
+//	watch.go: Tailer.Wait -> follow.go: Tailer.Changed -> session.go: Session.Read -> spans
+//	                                                                     └─ steps -> state.go
 //
 // A file is recognized by its contents, so it may be renamed, rewritten or moved to another
 // disk. Files are opened read-only, and symbolic links in a folder are not followed.
@@ -39,9 +39,9 @@ type Position struct {
 // A File is one that is followed.
 type File struct {
 	Position
+	Modified time.Time `json:"-"` // when it was last looked at
+	size     int64     // when it was last looked at
 	changed  bool      // it may have more than what was read
-	size     int64     // when it was last read
-	modified time.Time // when it was last read
 }
 
 // sumBytes is how much of a file's beginning, and of what precedes an offset, says which file
@@ -50,103 +50,122 @@ const sumBytes = 1 << 10
 
 // A Tailer finds the files that have changed. It is used by one goroutine.
 type Tailer struct {
-	roots []*root
-	files map[string]*File // by path
-	gone  map[string]*File // that are not at their path any more
-	queue map[string]bool  // paths of files that may have changed
-	watch watcher
-}
-
-// A root is a Folder.
-type root struct {
-	Folder
-	dir *os.Root // nil as long as it does not exist
+	folders []Folder
+	files   map[string]*File // by path
+	gone    map[string]*File // that are not at their path any more, or were not looked for yet
+	watch   watcher
 }
 
 // New returns a Tailer that goes on with the known files. The caller must Close it.
-func New(folders []Folder, known []*File) *Tailer { return newTailer(folders, known, watcher{}) }
+func New(folders []Folder, known []*File) *Tailer { return newTailer(folders, known, newWatcher()) }
 
 func newTailer(folders []Folder, known []*File, w watcher) *Tailer {
-	t := &Tailer{files: map[string]*File{}, gone: map[string]*File{}, queue: map[string]bool{}, watch: w}
+	t := &Tailer{folders: folders, files: map[string]*File{}, gone: map[string]*File{}, watch: w}
 	for _, f := range known {
 		t.gone[f.Path] = f
 	}
-	for _, f := range folders {
-		t.roots = append(t.roots, &root{Folder: f})
-	}
-	if t.watch.poll == nil {
-		t.watch.start()
-	}
-	t.scan()
 	return t
 }
 
 // Close ends the watch.
-func (t *Tailer) Close() {
-	t.watch.stop()
-	for _, r := range t.roots {
-		if r.dir != nil {
-			_ = r.dir.Close()
-		}
-	}
-}
+func (t *Tailer) Close() { t.watch.stop() }
 
-// Changed returns the files that may have changed since the last call, or why one that was
-// not read before cannot be.
+// Changed looks for files that have changed since the last call, unless the watch says that
+// none has. It returns each of them, or why one that was not read before cannot be.
 func (t *Tailer) Changed() iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
-		paths := slices.Sorted(maps.Keys(t.queue))
-		clear(t.queue)
-		for _, path := range paths {
-			f, err := t.find(path)
-			switch {
-			case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIrregular):
-				continue
-			case err != nil:
-				f = &File{Position: Position{Path: path}}
-			default:
-				f.changed = true
+		if !t.watch.mayHaveChanged() {
+			return
+		}
+		found := t.find()
+		for path, f := range t.files {
+			if found[path] == nil {
+				f.Modified = time.Time{} // if it comes back, it has changed
+				t.gone[path] = f
+				delete(t.files, path)
 			}
-			if !yield(f, err) {
+		}
+		for _, path := range slices.Sorted(maps.Keys(found)) {
+			f, changed, err := t.look(path, found[path])
+			if (changed || err != nil) && !errors.Is(err, fs.ErrNotExist) && !yield(f, err) {
 				return
 			}
 		}
 	}
 }
 
-// find returns the file at a path.
-func (t *Tailer) find(path string) (*File, error) {
-	if f := t.files[path]; f != nil {
-		return f, nil
+// coarseness is how far the time at which a file was modified may lag behind the clock.
+const coarseness = 2 * time.Second
+
+// find returns the logs in all folders, except those that are too old. It watches each folder
+// before it looks there, so that no change comes in between.
+func (t *Tailer) find() map[string]fs.FileInfo {
+	found := map[string]fs.FileInfo{}
+	for _, folder := range t.folders {
+		t.watch.addRoot(folder.Path)
+		// The separator makes WalkDir follow a folder that is a link.
+		_ = filepath.WalkDir(folder.Path+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+			if err != nil { // such as a folder that has just been removed
+				return nil
+			}
+			if d.IsDir() {
+				t.watch.add(path)
+			}
+			if !d.Type().IsRegular() || !isLog(path) {
+				return nil
+			}
+			known := t.files[path] != nil || t.gone[path] != nil
+			if info, err := d.Info(); err == nil && (known || !info.ModTime().Before(folder.Since.Add(-coarseness))) {
+				found[path] = info
+			}
+			return nil
+		})
 	}
+	return found
+}
+
+func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
+
+// look returns the file at a path, and whether it has changed since it was last looked at.
+func (t *Tailer) look(path string, info fs.FileInfo) (f *File, changed bool, err error) {
+	f = t.files[path]
+	if f == nil {
+		if f = t.gone[path]; f != nil && f.Offset == info.Size() { // opening thousands of idle files takes long
+			f.size, f.Modified = info.Size(), info.ModTime()
+		} else if f, err = t.identify(path); err != nil {
+			return &File{Position: Position{Path: path}}, false, err
+		}
+		delete(t.gone, f.Path)
+		f.Path = path
+		t.files[path] = f
+	}
+	if changed = f.size != info.Size() || !f.Modified.Equal(info.ModTime()); changed {
+		f.size, f.Modified, f.changed = info.Size(), info.ModTime(), true
+	}
+	return f, changed, nil
+}
+
+// identify returns the file that was read before, perhaps under another path where it is no
+// more, or else a new one.
+func (t *Tailer) identify(path string) (*File, error) {
 	in, err := t.open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	f := t.identify(path, in)
-	delete(t.gone, f.Path)
-	f.Path = path
-	t.files[path] = f
-	return f, nil
-}
-
-// identify returns the file that was read before, perhaps under another path where it is no
-// more, or else a new one.
-func (t *Tailer) identify(path string, in *os.File) *File {
 	before := t.gone[path]
 	if before != nil && before.isIn(in) {
-		return before
+		return before, nil
 	}
 	for _, f := range t.gone {
 		if f.Offset > 0 && f.isIn(in) && !t.isThere(f) {
-			return f
+			return f, nil
 		}
 	}
 	if before != nil {
-		return before // with other contents
+		return before, nil // with other contents
 	}
-	return &File{Position: Position{Path: path}}
+	return &File{Position: Position{Path: path}}, nil
 }
 
 // isIn reports whether a file has what was read of f.
@@ -170,14 +189,6 @@ func (f *File) advance(in io.ReaderAt, n int64) {
 	var err error
 	if f.Sum, err = sumAt(in, f.Offset); err != nil { // it has just been truncated
 		f.Sum = ""
-	}
-}
-
-// vanished notes that a file is not at its path any more.
-func (t *Tailer) vanished(path string) {
-	if f := t.files[path]; f != nil {
-		t.gone[path] = f
-		delete(t.files, path)
 	}
 }
 
@@ -210,33 +221,33 @@ func (t *Tailer) Open(f *File) (*os.File, error) {
 // ErrReplaced means that a file is not the one that was read before.
 var ErrReplaced = errors.New("the file was replaced")
 
-var errIrregular = errors.New("not a regular file")
-
-// open opens a file in a folder. A link that leads out of the folder fails.
+// open opens a file in a folder.
 func (t *Tailer) open(path string) (*os.File, error) {
-	for _, r := range t.roots {
-		name, in := strings.CutPrefix(path, r.Path+string(filepath.Separator))
-		if !in || r.dir == nil {
-			continue
-		}
-		if info, err := r.dir.Lstat(name); err != nil {
-			return nil, err
-		} else if !info.Mode().IsRegular() {
-			return nil, errIrregular
-		}
-		f, err := r.dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
-		if err != nil {
-			return nil, err
-		}
-		info, err := f.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = errIrregular
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return f, nil
+	if t.folderOf(path) == nil {
+		return nil, fs.ErrNotExist
 	}
-	return nil, fs.ErrNotExist
+	if info, err := os.Lstat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fs.ErrNotExist
+	}
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
+}
+
+// Since returns since when a file's folder is followed.
+func (t *Tailer) Since(path string) time.Time {
+	if in := t.folderOf(path); in != nil {
+		return in.Since
+	}
+	return time.Time{}
+}
+
+// folderOf returns the innermost folder that a file is in, nil if it is in none.
+func (t *Tailer) folderOf(path string) (in *Folder) {
+	for i, f := range t.folders {
+		if strings.HasPrefix(path, f.Path+string(filepath.Separator)) && (in == nil || len(f.Path) > len(in.Path)) {
+			in = &t.folders[i]
+		}
+	}
+	return in
 }

@@ -32,8 +32,8 @@ func newTail(t *testing.T, tailer *Tailer, dir string) tail {
 // eachWay runs a test with events, and with polling.
 func eachWay(t *testing.T, test func(t tail)) {
 	for name, w := range map[string]func() watcher{
-		"events":  func() watcher { return watcher{} },
-		"polling": func() watcher { return watcher{poll: time.Tick(time.Millisecond)} },
+		"events":  newWatcher,
+		"polling": func() watcher { return watcher{changed: make(chan struct{}, 1), poll: time.Tick(time.Millisecond)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -121,7 +121,7 @@ func (t tail) read(f *File, err error) change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.size, f.modified, c.text = info.Size(), info.ModTime(), string(text)
+	f.size, f.Modified, c.text = info.Size(), info.ModTime(), string(text)
 	f.advance(in, int64(len(text)))
 	return c
 }
@@ -155,7 +155,11 @@ func TestAFileAppearsInANewFolder(t *testing.T) {
 func TestAFolderAppears(t *testing.T) {
 	eachWay(t, func(t tail) {
 		folder := t.path("not/there/yet")
-		later := newTail(t.T, newTailer([]Folder{{Path: folder}}, nil, watcher{poll: t.watch.poll}), folder)
+		w := t.watch
+		if w.poll == nil {
+			w = newWatcher()
+		}
+		later := newTail(t.T, newTailer([]Folder{{Path: folder}}, nil, w), folder)
 		defer later.Close()
 		later.write("a.jsonl", "1\n")
 		later.want("a.jsonl", "1\n")
@@ -257,13 +261,13 @@ func TestARotatedFileGoesOn(t *testing.T) {
 // A copy, even one that is found before the file has been looked at, is a file of its own.
 func TestACopyIsNotARename(t *testing.T) {
 	dir := t.TempDir()
-	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir)
+	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, newWatcher()), dir)
 	first.write("b.jsonl", "1\n")
 	known := first.want("b.jsonl", "1\n").File
 	first.Close()
 	first.write("a.jsonl", "1\n2\n")
 	first.write("b.jsonl", "3\n")
-	again := newTail(t, start(t, watcher{}, dir, []*File{known}), dir)
+	again := newTail(t, start(t, newWatcher(), dir, []*File{known}), dir)
 	if c := again.want("a.jsonl", "1\n2\n"); c.File == known {
 		t.Error("the copy is taken for the file")
 	}
@@ -290,7 +294,7 @@ func TestADeletedFileIsForgotten(t *testing.T) {
 
 func TestWhereItLeftOff(t *testing.T) {
 	dir := t.TempDir()
-	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir)
+	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, newWatcher()), dir)
 	first.write("a.jsonl", "1\n")
 	first.write("b.jsonl", "2\n")
 	var known []*File
@@ -300,7 +304,7 @@ func TestWhereItLeftOff(t *testing.T) {
 	first.Close()
 	first.write("b.jsonl", "3\n")
 	first.write("c.jsonl", "4\n")
-	again := newTail(t, start(t, watcher{}, dir, known), dir)
+	again := newTail(t, start(t, newWatcher(), dir, known), dir)
 	again.want("b.jsonl", "3\n")
 	again.want("c.jsonl", "4\n")
 	in, err := again.Open(known[0])
@@ -323,10 +327,10 @@ func TestOldFilesAreReadOnceTheyGrow(t *testing.T) {
 	if err := os.Chtimes(old.path("a.jsonl"), before, before); err != nil {
 		t.Fatal(err)
 	}
-	old.Tailer = newTailer([]Folder{{Path: dir, Since: before.Add(time.Minute)}}, nil, watcher{})
+	old.Tailer = newTailer([]Folder{{Path: dir, Since: before.Add(time.Minute)}}, nil, newWatcher())
 	defer old.Close()
-	if len(old.queue) > 0 {
-		t.Error("an old file is read")
+	for f := range old.Changed() {
+		t.Errorf("%s is read, which is old", f.Path)
 	}
 	old.write("a.jsonl", "2\n")
 	old.want("a.jsonl", "1\n2\n")
@@ -371,16 +375,13 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 }
 
 func TestLostEventsAreMadeUpFor(t *testing.T) {
+	w, failures := watcher{changed: make(chan struct{}, 1)}, make(chan error)
+	go w.run(nil, failures)
+	defer close(failures)
 	dir := t.TempDir()
-	lossy := newTail(t, start(t, watcher{}, dir, nil), dir)
-	events := lossy.watch.events.Events
-	lossy.watch.events.Events = nil // nobody reads them
-	go func() {
-		for range events {
-		}
-	}()
+	lossy := newTail(t, start(t, w, dir, nil), dir)
 	lossy.write("new/a.jsonl", "1\n")
-	go func() { lossy.watch.events.Errors <- fsnotify.ErrEventOverflow }()
+	failures <- fsnotify.ErrEventOverflow
 	lossy.want("new/a.jsonl", "1\n")
 }
 
@@ -389,8 +390,7 @@ func TestWhereWatchingFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := watcher{}
-	w.start()
+	w := newWatcher()
 	defer w.stop()
 	w.add(filepath.Join(file, "folder"))
 	if w.why == nil || w.poll == nil {
@@ -405,14 +405,16 @@ func TestIdleFiles(t *testing.T) {
 	for i := range 5000 {
 		idle.write(fmt.Sprintf("%d/%d.jsonl", i/50, i), "1\n")
 	}
-	idle.Tailer = start(t, watcher{}, dir, nil)
-	idle.Tailer.roots[0].Since = time.Now().Add(time.Hour)
+	idle.Tailer = start(t, newWatcher(), dir, nil)
 	var known []*File
 	for range 5000 {
 		known = append(known, idle.next().File)
 	}
-	again := start(t, watcher{}, dir, known)
-	if len(again.queue) > 0 || again.watch.poll != nil {
-		t.Errorf("%d idle files are read again; polling: %v", len(again.queue), again.Polling())
+	again := start(t, newWatcher(), dir, known)
+	for f := range again.Changed() {
+		t.Errorf("%s is read again", f.Path)
+	}
+	if again.watch.poll != nil {
+		t.Errorf("polling: %v", again.Polling())
 	}
 }

@@ -183,7 +183,7 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 		}
 		defer in.Close()
 		if info, err := in.Stat(); err == nil {
-			f.size, f.modified = info.Size(), info.ModTime()
+			f.size, f.Modified = info.Size(), info.ModTime()
 		}
 		rows := mapping.NewRows(io.NewSectionReader(in, f.Offset, f.size-f.Offset))
 		all, parts[rows] = append(all, rows), &part{index: i, file: f, in: in}
@@ -222,8 +222,8 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 		}
 		p.file.advance(p.in, p.read)
 		s.Paused = false
-		if p.file.modified.After(s.Grown) {
-			s.Grown = p.file.modified
+		if p.file.Modified.After(s.Grown) {
+			s.Grown = p.file.Modified
 		}
 		if now.Sub(s.Grown) < time.Minute {
 			s.Grown = now // by a clock that stops while the computer sleeps

@@ -19,7 +19,7 @@ type sessionTail struct {
 
 func newSessionTail(t *testing.T) sessionTail {
 	dir := t.TempDir()
-	return sessionTail{newTail(t, start(t, watcher{}, dir, nil), dir), nil, new(int)}
+	return sessionTail{newTail(t, start(t, newWatcher(), dir, nil), dir), nil, new(int)}
 }
 
 // take reads what the logs have got.
@@ -144,7 +144,7 @@ func TestStepsArePruned(t *testing.T) {
 // A file is described once it shows which session it belongs to.
 func TestDescribe(t *testing.T) {
 	dir := t.TempDir()
-	tail := newTail(t, start(t, watcher{}, dir, nil), dir)
+	tail := newTail(t, start(t, newWatcher(), dir, nil), dir)
 	header := `{"type":"session","version":3,"id":"2","timestamp":"2026-11-03T10:00:00.000Z","cwd":"/","parentSession":"x/1.jsonl"}` + "\n"
 	message := `{"type":"message","id":"a","parentId":null,"timestamp":"2026-11-03T10:00:01.000Z","message":{"role":"user","content":"go","timestamp":1793700001000}}` + "\n"
 	claude := prompt("go")
@@ -160,7 +160,7 @@ func TestDescribe(t *testing.T) {
 	} {
 		for i, text := range file.text {
 			tail.write(file.name, text)
-			f, err := tail.find(tail.path(file.name))
+			f, err := tail.identify(tail.path(file.name))
 			if err != nil {
 				t.Fatal(err)
 			}
