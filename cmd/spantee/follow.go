@@ -195,9 +195,7 @@ func (f *follower) folders(names []string, since map[string]time.Time) (folders 
 			return nil, invalid("FOLDER", name, "a folder; for a file use spantee replay")
 		}
 		if _, known := since[path]; !known {
-			if since[path] = f.Time; f.Time.IsZero() {
-				since[path] = now
-			}
+			since[path] = cmp.Or(f.Time, now)
 		}
 		f.say.following(path, since[path])
 		folders = append(folders, follow.Folder{Path: path, Since: since[path]})
