@@ -9,9 +9,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Off is the address of a protocol that is not served.
@@ -114,8 +113,42 @@ func (r *Receiver) Close() {
 	r.serving.Wait()
 }
 
-// maxConnections is how many connections a port has at a time. Further ones wait.
-const maxConnections = 256
+// MaxConnections is how many connections a port has at a time.
+const MaxConnections = 256
+
+// Limit returns a listener that closes connections at once while MaxConnections are open:
+// clients try again.
+func Limit(l net.Listener) net.Listener { return &limited{Listener: l} }
+
+type limited struct {
+	net.Listener
+	open atomic.Int64
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		leave := sync.OnceFunc(func() { l.open.Add(-1) }) // servers may close a connection twice
+		if l.open.Add(1) <= MaxConnections {
+			return &conn{c, leave}, nil
+		}
+		leave()
+		_ = c.Close()
+	}
+}
+
+type conn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *conn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
 
 // listen returns nil for Off.
 func listen(ctx context.Context, address string) (net.Listener, error) {
@@ -129,7 +162,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netutil.LimitListener(l, maxConnections), nil
+	return Limit(l), nil
 }
 
 func endpoint(l net.Listener) string {

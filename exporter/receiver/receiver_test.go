@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,42 +205,40 @@ func TestStalledClients(t *testing.T) {
 	await(t, func() bool { return export() == codes.OK })
 }
 
-// Only so many connections are open at a time. Others wait until there is room.
+// Only so many connections are open at a time. Others are closed, until there is room.
 func TestConnections(t *testing.T) {
 	r := start(t, takeAll)
-	for endpoint, greeting := range map[string]string{
-		r.GRPCEndpoint(): http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00",
-		r.HTTPEndpoint(): "GET / HTTP/1.0\r\n\r\n",
-	} {
-		answered := func(conn net.Conn) chan error {
-			if _, err := io.WriteString(conn, greeting); err != nil {
-				t.Error(err)
-			}
-			read := make(chan error, 1)
-			go func() {
-				_, err := conn.Read(make([]byte, 1))
-				read <- err
-			}()
-			return read
-		}
+	fill := func(endpoint, greeting string) (leave func() error) {
 		var conns []net.Conn
-		for range maxConnections {
+		for range MaxConnections {
 			conns = append(conns, dial(t, endpoint))
 		}
-		further := answered(dial(t, endpoint))
-		if err := <-answered(conns[0]); err != nil {
-			t.Error("another was closed:", err)
-		}
-		select {
-		case err := <-further:
-			t.Error("one too many was answered:", err)
-		default:
-		}
-		conns[0].Close()
-		if err := <-further; err != nil {
+		if _, err := io.Copy(io.Discard, dial(t, endpoint)); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
+		if _, err := io.WriteString(conns[0], greeting); err != nil {
+			t.Error(err)
+		}
+		if _, err := conns[0].Read(make([]byte, 1)); err != nil {
+			t.Error("another was closed:", err)
+		}
+		return conns[0].Close
 	}
+	leave := fill(r.GRPCEndpoint(), http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	leave()
+	if _, err := overGRPC(t, r).Export(t.Context(), request(1), grpc.WaitForReady(true)); err != nil {
+		t.Error(err)
+	}
+	leave = fill(r.HTTPEndpoint(), "GET / HTTP/1.0\r\n\r\n")
+	leave()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	await(t, func() bool {
+		resp, err := client.Get(r.HTTPEndpoint())
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil
+	})
 }
 
 // await waits until ok returns true.

@@ -13,6 +13,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -85,7 +86,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	v := start(t, Config{})
 	address := strings.TrimSuffix(strings.TrimPrefix(v.URL(), "http://"), "/")
 	var slow []net.Conn
-	for range maxConnections + 50 {
+	for range receiver.MaxConnections + 50 {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -96,9 +97,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		slow = append(slow, c)
 	}
-	for i, c := range slow[maxConnections:] { // the end, not a timeout, is what they read
+	for i, c := range slow[receiver.MaxConnections:] { // the end, not a timeout, is what they read
 		if _, err := c.Read(make([]byte, 1)); err == nil {
-			t.Errorf("connection %d was answered", maxConnections+i)
+			t.Errorf("connection %d was answered", receiver.MaxConnections+i)
 		}
 	}
 	for _, c := range slow {

@@ -14,7 +14,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -42,9 +41,6 @@ type server struct {
 const (
 	maxListed  = 500 // sessions in a list
 	maxStreams = 64
-
-	// maxConnections is enough for all streams, and for what their pages ask.
-	maxConnections = 256
 
 	maxChanged = 100 // traces in one notice to a page
 
@@ -96,20 +92,6 @@ func (v *server) handler() http.Handler {
 		panic(err) // the options are valid
 	}
 	return v.guard(packed(mux))
-}
-
-// A limiter closes new connections while there are maxConnections.
-type limiter struct{ open atomic.Int64 }
-
-func (l *limiter) change(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if l.open.Add(1) > maxConnections {
-			_ = c.Close()
-		}
-	case http.StateClosed, http.StateHijacked:
-		l.open.Add(-1)
-	}
 }
 
 // fileTypes are fixed here: Windows may map .js to text/plain, which browsers

@@ -63,6 +63,7 @@ func Start(cfg Config) (*Viewer, error) {
 	if err != nil {
 		return nil, listenError(err)
 	}
+	v.page = receiver.Limit(v.page)
 	receives := receiver.Config{
 		GRPC: cmp.Or(cfg.GRPC, receiver.Off), HTTP: cmp.Or(cfg.HTTP, receiver.Off),
 		Handle: v.receive, Open: v.Store.Open, MaxCost: maxRequestCost,
@@ -83,7 +84,6 @@ func Start(cfg Config) (*Viewer, error) {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnState:         new(limiter).change,
 		ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so

@@ -211,9 +211,9 @@ func (t *totals) add(lines [][]byte) (failed bool, err error) {
 		case span.StatesTotals():
 			used := span.Usage()
 			failed = span.Failed
-			t.InputTokens += used.Input
-			t.OutputTokens += used.Output
-			t.CacheRead += used.CacheRead
+			t.InputTokens += used.InputTokens
+			t.OutputTokens += used.OutputTokens
+			t.CacheRead += used.CacheReadTokens
 			t.Cost += used.Cost
 			t.Retries += span.Stated().Retries
 			if span.Stated().Repeats >= loop {
