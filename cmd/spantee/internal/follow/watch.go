@@ -39,6 +39,7 @@ func newWatcher() watcher {
 
 // run takes events until stop.
 func (w watcher) run(events <-chan fsnotify.Event, failures <-chan error) {
+	var poll <-chan time.Time
 	for {
 		select {
 		case e, ok := <-events:
@@ -48,10 +49,14 @@ func (w watcher) run(events <-chan fsnotify.Event, failures <-chan error) {
 			if e.Op&^(fsnotify.Write|fsnotify.Chmod) == 0 && !isLog(e.Name) {
 				continue
 			}
-		case _, ok := <-failures: // events were lost
+		case err, ok := <-failures: // events were lost
 			if !ok {
 				return
 			}
+			if poll == nil && !errors.Is(err, fsnotify.ErrEventOverflow) { // such as those of a file that kqueue cannot open
+				poll = time.Tick(pollEvery)
+			}
+		case <-poll:
 		}
 		w.notify()
 	}
