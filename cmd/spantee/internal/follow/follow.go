@@ -85,6 +85,9 @@ func (t *Tailer) Changed() iter.Seq2[*File, error] {
 				delete(t.files, path)
 			}
 		}
+		for path, info := range found {
+			t.keepIdle(path, info)
+		}
 		for _, path := range slices.Sorted(maps.Keys(found)) {
 			f, changed, err := t.look(path, found[path])
 			if (changed || err != nil) && !errors.Is(err, fs.ErrNotExist) && !yield(f, err) {
@@ -126,13 +129,21 @@ func (t *Tailer) find() map[string]fs.FileInfo {
 
 func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
 
+// keepIdle takes a file that has the size it was read to for that file. Opening thousands of
+// them takes long, and so does comparing each new file with all of them.
+func (t *Tailer) keepIdle(path string, info fs.FileInfo) {
+	if f := t.gone[path]; f != nil && f.Offset == info.Size() {
+		f.size, f.Modified = info.Size(), info.ModTime()
+		delete(t.gone, path)
+		t.files[path] = f
+	}
+}
+
 // look returns the file at a path, and whether it has changed since it was last looked at.
 func (t *Tailer) look(path string, info fs.FileInfo) (f *File, changed bool, err error) {
 	f = t.files[path]
 	if f == nil {
-		if f = t.gone[path]; f != nil && f.Offset == info.Size() { // opening thousands of idle files takes long
-			f.size, f.Modified = info.Size(), info.ModTime()
-		} else if f, err = t.identify(path); err != nil {
+		if f, err = t.identify(path); err != nil {
 			return &File{Position: Position{Path: path}}, false, err
 		}
 		delete(t.gone, f.Path)
@@ -221,17 +232,24 @@ func (t *Tailer) Open(f *File) (*os.File, error) {
 // ErrReplaced means that a file is not the one that was read before.
 var ErrReplaced = errors.New("the file was replaced")
 
-// open opens a file in a folder.
+// open opens a file in a folder. A path that a link leads out of the folder fails.
 func (t *Tailer) open(path string) (*os.File, error) {
-	if t.folderOf(path) == nil {
+	in := t.folderOf(path)
+	if in == nil {
 		return nil, fs.ErrNotExist
 	}
-	if info, err := os.Lstat(path); err != nil {
+	folder, err := os.OpenRoot(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = folder.Close() }()
+	name := path[len(in.Path)+1:]
+	if info, err := folder.Lstat(name); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
 		return nil, fs.ErrNotExist
 	}
-	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
+	return folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
 }
 
 // Since returns since when a file's folder is followed.

@@ -374,6 +374,25 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	})
 }
 
+// A folder may become a link after it was searched.
+func TestNoLinkOutOfTheFolder(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("sub/a.jsonl", "1\n")
+		known := t.want("sub/a.jsonl", "1\n").File
+		outside := filepath.Join(t.TempDir(), "outside")
+		if err := os.Rename(t.path("sub"), outside); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, t.path("sub")); err != nil {
+			t.Skip(err)
+		}
+		if in, err := t.Open(known); err == nil {
+			in.Close()
+			t.Error("opened")
+		}
+	})
+}
+
 func TestLostEventsAreMadeUpFor(t *testing.T) {
 	w, failures := watcher{changed: make(chan struct{}, 1)}, make(chan error)
 	go w.run(nil, failures)
@@ -410,9 +429,15 @@ func TestIdleFiles(t *testing.T) {
 	for range 5000 {
 		known = append(known, idle.next().File)
 	}
+	idle.write("0/new.jsonl", "1\n")
 	again := start(t, newWatcher(), dir, known)
 	for f := range again.Changed() {
-		t.Errorf("%s is read again", f.Path)
+		if f.Path != idle.path("0/new.jsonl") {
+			t.Errorf("%s is read again", f.Path)
+		}
+		if len(again.gone) > 0 {
+			t.Errorf("the new file was compared with %d idle ones", len(again.gone))
+		}
 	}
 	if again.watch.poll != nil {
 		t.Errorf("polling: %v", again.Polling())
