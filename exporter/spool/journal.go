@@ -260,7 +260,7 @@ func (l *logFile) replace(note Note, records [][]byte) error {
 		return err
 	}
 	l.closeFile()
-	b := slices.Concat(head, bytes.Join(records, nil))
+	b := bytes.Join(append([][]byte{head}, records...), nil)
 	size, old := int64(len(b)), l.size
 	l.size = 0
 	if err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment

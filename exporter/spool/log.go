@@ -113,7 +113,7 @@ func (l *log) decode(b []byte) (err error) {
 	for number, v := range field.All(rest, nil) {
 		switch number {
 		case field.ResourceSpans:
-			l.ended = append(l.ended, spansIn(v.Bytes)...)
+			l.ended = appendSpans(l.ended, v.Bytes)
 		case fieldFrame:
 			if l.note.Format != logFormat {
 				return errCorrupt
@@ -137,11 +137,11 @@ func (l *log) add(frame []byte) {
 	for number, v := range field.All(frame, nil) {
 		switch number {
 		case field.ResourceSpans:
-			l.ended = append(l.ended, spansIn(v.Bytes)...)
+			l.ended = appendSpans(l.ended, v.Bytes)
 		case fieldOpen:
 			l.open = nil
 			for resourceSpans := range field.Of(v.Bytes, field.ResourceSpans) {
-				l.open = append(l.open, spansIn(resourceSpans.Bytes)...)
+				l.open = appendSpans(l.open, resourceSpans.Bytes)
 			}
 		case fieldDone:
 			l.markDone(v.Bytes)

@@ -86,7 +86,7 @@ func originOf(t testing.TB) *Origin {
 // spansFrom are the spans of a request.
 func spansFrom(body []byte) (spans []*Span) {
 	for resourceSpans := range field.Of(body, field.ResourceSpans) {
-		spans = append(spans, spansIn(resourceSpans.Bytes)...)
+		spans = appendSpans(spans, resourceSpans.Bytes)
 	}
 	return spans
 }

@@ -39,11 +39,11 @@ func (o *Origin) equal(other *Origin) bool {
 	return o == other || bytes.Equal(o.Resource, other.Resource) && bytes.Equal(o.Scope, other.Scope)
 }
 
-// Overhead returns how many bytes a full request takes besides its spans.
+// Overhead returns how many bytes a full request takes at most besides its spans. It is
+// asked for every span, so it encodes nothing.
 func (o *Origin) Overhead() int {
-	// The lengths of the two enclosing messages take up to three bytes more each
-	// than in an empty request.
-	return 2*3 + len(o.head(0))
+	const tag, longest = 1, 4 // bytes of a tag, and of the length of a message
+	return 2*(tag+longest) + tag + protowire.SizeBytes(len(o.Resource)) + tag + protowire.SizeBytes(len(o.Scope))
 }
 
 // head returns everything that precedes the spans in an ExportTraceServiceRequest. The
@@ -83,20 +83,29 @@ func recordsOf(spans []*Span) (records [][]byte) {
 	return records
 }
 
-// spansIn returns the spans of a ResourceSpans, still encoded: the receiver's verdict on a
-// bad span says more than an error here. It skips what is malformed.
-func spansIn(resourceSpans []byte) (spans []*Span) {
+// maxResource is the longest resource: decoding it takes many times the memory.
+const maxResource = 256 << 10
+
+// appendSpans appends the spans of a ResourceSpans, still encoded: the receiver's verdict on
+// a bad span says more than an error here. It skips what is malformed, and stops once there
+// are more spans than any process writes.
+func appendSpans(spans []*Span, resourceSpans []byte) []*Span {
 	var resource []byte
 	for v := range field.Of(resourceSpans, field.Resource) {
 		resource = v.Bytes
 	}
+	if len(resource) > maxResource {
+		return spans
+	}
 	for scopeSpans := range field.Of(resourceSpans, field.ScopeSpans) {
 		of := &Origin{Resource: resource}
 		for number, v := range field.All(scopeSpans.Bytes, nil) {
-			switch number {
-			case field.Scope:
+			switch {
+			case number == field.Scope:
 				of.Scope = v.Bytes
-			case field.Spans:
+			case len(spans) > maxSpans:
+				return spans
+			case number == field.Spans:
 				spans = append(spans, &Span{Wire: v.Whole, Of: of})
 			}
 		}
@@ -112,14 +121,14 @@ const maxRequest = 3 << 20
 
 // Requests splits spans into requests that receivers accept, each of one origin.
 func Requests(spans []*Span) (requests [][]*Span) {
+	type origin struct{ resource, scope string }
+	last := map[origin]int{} // the last request of an origin
 	var sizes []int
 	for _, s := range spans {
-		i := len(requests) - 1
-		for i >= 0 && !requests[i][0].Of.equal(s.Of) {
-			i--
-		}
-		if i < 0 || sizes[i]+len(s.Wire) > maxRequest {
+		i, known := last[origin{string(s.Of.Resource), string(s.Of.Scope)}]
+		if !known || sizes[i]+len(s.Wire) > maxRequest {
 			i = len(requests)
+			last[origin{string(s.Of.Resource), string(s.Of.Scope)}] = i
 			requests, sizes = append(requests, nil), append(sizes, s.Of.Overhead())
 		}
 		requests[i] = append(requests[i], s)
