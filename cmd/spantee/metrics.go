@@ -134,6 +134,7 @@ func (m *meter) consume(s *tracer.Span) {
 
 // remember notes a span that was counted before, perhaps by another process.
 func (m *meter) remember(out mapping.Output) {
+	defer m.catch()
 	if r := m.of(out.Agent); r != nil && out.Span != nil {
 		var span runs.Span
 		_ = span.Read(out.Span) // the mapper's spans are valid
