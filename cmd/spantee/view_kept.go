@@ -106,6 +106,7 @@ func listKept(store *viewer.Store, words []string, stderr messages) error {
 // Widths of a list of sessions, in columns.
 const (
 	anyWidth    = 132 // where stdout is no terminal
+	narrowList  = 60  // below it there is no room for tools and outcome
 	minHeadline = 12
 )
 
@@ -117,12 +118,23 @@ func writeSessions(stdout *os.File, sessions []viewer.Session) error {
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tAGE\tTOOK\tTOOLS\tOUTCOME\t")
-	headlines := []string{"SESSION"}
+	narrow := width < narrowList
+	columns, headlines := "ID\tAGE\tTOOK\t", []string{"SESSION"}
+	if !narrow {
+		columns += "TOOLS\tOUTCOME\t"
+	}
+	fmt.Fprintln(w, columns)
 	for _, s := range sessions {
 		took := time.Duration(s.End-s.Start) * time.Microsecond
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t\n", s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(took), s.Tools, outcome(s))
-		headlines = append(headlines, headline(s))
+		row, last := fmt.Sprintf("%s\t%s\t%s\t", s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(took)), headline(s)
+		switch {
+		case !narrow:
+			row += fmt.Sprintf("%d\t%s\t", s.Tools, outcome(s))
+		case outcome(s) != "ok":
+			last = "✗ " + last
+		}
+		fmt.Fprintln(w, row)
+		headlines = append(headlines, last)
 	}
 	if err := w.Flush(); err != nil {
 		return err
