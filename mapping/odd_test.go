@@ -69,6 +69,11 @@ func TestOddStreams(t *testing.T) {
 			stream(initLine, tool(at(1), "started", "x", ""), result(time.Second), result(time.Second), tool(at(2), "completed", "x", "")),
 			"execute_tool read incomplete, chat GPT-5, invoke_agent cursor-agent",
 		},
+		"the init line's id again, which had been another session's": {
+			stream(stamped(at(0), strings.TrimSuffix(initLine, "}")+`,"session_id":"init"}`), text(at(0), "a"),
+				stamped(at(0), strings.TrimSuffix(initLine, "}")+`,"session_id":"init"}`), result(time.Second)),
+			"chat GPT-5 incomplete, invoke_agent cursor-agent incomplete, invoke_agent cursor-agent",
+		},
 		"two lone results": {
 			stream(result(time.Second), result(time.Second)),
 			"invoke_agent cursor-agent, invoke_agent cursor-agent",

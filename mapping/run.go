@@ -177,6 +177,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = r.stream.names.pass(end.Status)
+		for _, inv := range r.order {
+			inv.reopenCaller()
+		}
 		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at-inv.wait >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
@@ -220,6 +223,7 @@ func (r *run) abandon(at instant, why string, waited bool) {
 		broke = cmp.Or(r.failure.kind, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
+		inv.reopenCaller()
 		switch t := inv.current(); {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):

@@ -447,6 +447,44 @@ func TestKilledAndResumed(t *testing.T) {
 	}
 }
 
+// Versions of 2025 had another session id in the init line.
+func TestInitOfAnotherSession(t *testing.T) {
+	spans, m := feed{}.spans(t, stream(
+		strings.TrimSuffix(initLine, "}")+`,"session_id":"chat"}`,
+		tool(now, "started", "a", ""), tool(now.Add(1e9), "completed", "a", ""), result(time.Second)))
+	if m.Stats().Runs != 1 || attr(root(t, spans), "gen_ai.conversation.id").GetStringValue() != "s" {
+		t.Errorf("%d runs, root %v", m.Stats().Runs, root(t, spans))
+	}
+}
+
+// Of the lines of a retry, any may be missing.
+func TestRetryWithoutItsStart(t *testing.T) {
+	retry := func(subtype string, attempt int) string {
+		return stamped(now, fmt.Sprintf(`{"type":"retry","subtype":%q,"attempt":%d,"session_id":"s"}`, subtype, attempt))
+	}
+	spans, _ := feed{}.spans(t, stream(initLine, retry("starting", 1), retry("resuming", 1), retry("resuming", 1), retry("resuming", 2), result(time.Second)))
+	if got := attr(root(t, spans), "spantee.retries").GetIntValue(); got != 3 {
+		t.Errorf("%d retries, want 3", got)
+	}
+}
+
+// In builds of 2025, a model call may say more after its tool call. If the run breaks off
+// then, it breaks off in that call.
+func TestBreakAfterResumedCall(t *testing.T) {
+	const call = "0a1b2c3d-1111-4aaa-8bbb-000000000001"
+	spans, _ := feed{}.spans(t, stream(initLine, tool(now, "started", "a", call), tool(now.Add(1e9), "completed", "a", call),
+		stamped(now.Add(2e9), `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"More"}]},"model_call_id":"`+call+`"}`)))
+	chats := 0
+	for _, s := range spans {
+		if strings.HasPrefix(s.Name, "chat") {
+			chats++
+		}
+	}
+	if chats != 1 {
+		t.Errorf("%d chats, want 1", chats)
+	}
+}
+
 func TestParent(t *testing.T) {
 	parent := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 2, 3}, SpanID: trace.SpanID{4, 5, 6}, TraceFlags: trace.FlagsSampled, Remote: true,

@@ -12,6 +12,14 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
+// reopenCaller makes a turn that was resumed after its tool call the current one again,
+// because the run breaks off.
+func (inv *invocation) reopenCaller() {
+	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
+		t.state = speaking
+	}
+}
+
 // openTurn returns the current turn, or a new one if the last one is over. ev may
 // be nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {

@@ -32,6 +32,7 @@ type cursorDecoder struct {
 	lineOf[cursorLine, *cursorLine]
 	sessions map[string]*cursorSession
 	current  []byte // the id of the session of the line before
+	begun    bool   // nothing has come since the init line of that session
 }
 
 func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
@@ -47,12 +48,18 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	d.line.classify()
 	ev := &d.line.Event
 	if len(ev.Session) > 0 && !bytes.Equal(ev.Session, d.current) {
-		d.current = bytes.Clone(ev.Session)
+		id := bytes.Clone(ev.Session)
+		if d.begun && d.sessions[string(id)] == nil && !belongsElsewhere[ev.Kind] {
+			dst = append(dst, Event{Kind: SessionNamed, Session: d.current, ID: id, Arrival: ev.Arrival})
+			remember(d.sessions, id, d.sessions[string(d.current)])
+		}
+		d.current, d.begun = id, false
 	}
 	s := recall(d.sessions, d.current)            // a line without an id belongs to the session of the line before
 	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
+	d.begun = ev.Kind == RunStart
 	dst = s.release(ev, dst)
 	switch ev.Kind {
 	case RunStart:
@@ -70,6 +77,8 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 			ev.Kind = TextEnd
 		}
 		s.segment.reset()
+	case Notice:
+		s.countRetry(ev, string(d.line.subtype) == "starting")
 	case RunEnd:
 		delete(d.sessions, string(d.current))
 	}
@@ -79,3 +88,8 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	}
 	return dst
 }
+
+// Events of the kinds in belongsElsewhere, with another session id than the init line
+// before them, belong to another session. Any other event renames the session: builds of
+// 2025 had another id in the init line than in all other lines.
+var belongsElsewhere = map[Kind]bool{RunStart: true, RunEnd: true, TaskEnd: true, Unknown: true, Ignored: true}

@@ -72,7 +72,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 }
 
 // cursorKinds are the events of lines, by type and subtype. Of the lines of a retry, the
-// first one counts.
+// first one counts: see cursorSession.
 var cursorKinds = map[string]struct {
 	kind   Kind
 	notice string
@@ -95,6 +95,7 @@ var cursorKinds = map[string]struct {
 	"connection/reconnected":          {Notice, semconv.EventConnectionRestored},
 	"connection":                      {Notice, ""},
 	"retry/starting":                  {Notice, semconv.EventRetry},
+	"retry/resuming":                  {Notice, semconv.EventRetry},
 	"retry":                           {Notice, ""},
 }
 

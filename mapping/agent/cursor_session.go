@@ -1,6 +1,10 @@
 package agent
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
 
 // A cursorSession is the state of a session that its lines depend on.
 //
@@ -14,6 +18,8 @@ type cursorSession struct {
 	segment segment
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
+
+	retry int64 // the attempt of a retry that has started and not resumed
 }
 
 // A segment is the text since the last repetition, still escaped.
@@ -90,4 +96,21 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 		ev.Kind = TextMessage // the only copy
 	}
 	return s.delta.take(dst)
+}
+
+// countRetry drops a line that says that a retry resumes, if the line that says that it
+// starts was counted.
+func (s *cursorSession) countRetry(ev *Event, starts bool) {
+	if ev.Notice != semconv.EventRetry {
+		return
+	}
+	attempt := ev.Facts.number(semconv.Attempt)
+	if starts {
+		s.retry = attempt
+		return
+	}
+	if attempt == s.retry {
+		ev.Notice = ""
+	}
+	s.retry = 0
 }
