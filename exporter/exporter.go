@@ -103,18 +103,14 @@ type Exporter struct {
 // or nil; there should be only a few distinct resources. Export may be called by several
 // goroutines. It waits for room only if Config.Wait or SetWait says so, and for the journal
 // only outside a transaction. If there is no room, the oldest spans are spooled or, without
-// a spool, dropped and counted. After Close, every span is dropped and counted.
+// a spool, dropped and counted. After Close, spans go to the spool.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	s := e.newSpan(span, from)
 	tx := &e.tx
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	e.tally.count(func(r *Report) { r.Ended++ })
-	switch {
-	case tx.over:
-		e.drop(1, errLate)
-		return
-	case s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest:
+	if s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest {
 		e.reject([]*spool.Span{s}, errTooLarge)
 		return
 	}
@@ -135,10 +131,12 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 type transaction struct {
 	mu     sync.Mutex // held until the spans are counted, journaled and queued
 	begun  bool       // by Begin
-	over   bool       // Close has taken the last spans
+	over   bool       // Close has taken the last spans for the queue
 	excess int        // the bytes by which it may overfill the queue
 	spans  []*spool.Span
 	at     time.Time // when the first span arrived
+
+	journaled bool // once over, the journal has all that was not delivered before
 }
 
 // maxExcess is the excess of a transaction that begins when there is no room.
@@ -200,28 +198,38 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 // the journal; nil leaves those as they are, and there is no error. commit is called with
 // tx.mu held.
 func (e *Exporter) commit(open []*spool.Span) (err error) {
+	tx := &e.tx
+	defer func() {
+		clear(tx.spans)
+		tx.spans = tx.spans[:0]
+	}()
+	if tx.over {
+		if len(tx.spans) > 0 {
+			e.spoolOrDrop(tx.spans, errLate)
+		}
+		return nil
+	}
 	if j := e.journal; j != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
 		if open == nil {
-			j.Append(ctx, e.tx.spans)
+			j.Append(ctx, tx.spans)
 		} else {
-			err = j.Checkpoint(ctx, e.tx.spans, open)
+			err = j.Checkpoint(ctx, tx.spans, open)
 		}
 	}
-	for _, b := range e.queue.add(&e.tx) {
+	for _, b := range e.queue.add(tx) {
 		e.spoolOrDrop(b.spans, cmp.Or(e.queue.lastFailure(), errTooSlow))
 		e.markDone(b)
 	}
-	clear(e.tx.spans)
-	e.tx.spans = e.tx.spans[:0]
 	return err
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
 // reports. It waits no longer than that for the disk: spans that the disk has not
 // confirmed by then count as dropped. It does not wait for a collector that is not
-// there, nor for one whose requested delay outlasts ctx. A further call reports again.
+// there, nor for one whose requested delay outlasts ctx. It may be called again for spans
+// that were exported since: those of a mapper that was late.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, disk, cancel := Deadlines(ctx)
 	defer cancel()
@@ -239,42 +247,43 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		}
 	}
 	why := e.whyUndelivered()
+	e.tx.mu.Lock() // no span comes meanwhile
+	defer e.tx.mu.Unlock()
 	kept := e.keepRest(why)
-	e.tally.count(func(r *Report) {
-		r.AddLosses(e.losses.Take())
-		missing := r.undecided()
-		switch {
-		case r.Delivered == r.Ended: // the spool has been drained since
-			r.Cause = nil
-		case missing <= 0:
-		case kept: // the journal has all of them
-			r.Spooled += missing
-			r.blame(why)
-		default:
-			r.Dropped += missing
-			r.blame(why)
-			if e.journal != nil && r.NotKept == nil {
-				r.NotKept = spool.ErrFrozen
-			}
+	e.tally.count(func(r *Report) { r.AddLosses(e.losses.Take()) })
+	r := e.tally.snapshot()
+	missing := r.undecided() // so far: a client that ignores its context may yet answer
+	switch {
+	case r.Delivered == r.Ended: // the spool has been drained since
+		r.Cause = nil
+	case missing <= 0:
+	case kept: // the journal has all of them
+		r.Spooled += missing
+		r.blame(why)
+	default:
+		r.Dropped += missing
+		r.blame(why)
+		if e.journal != nil && r.NotKept == nil {
+			r.NotKept = spool.ErrFrozen
 		}
-	})
-	return e.tally.snapshot()
+	}
+	return r
 }
 
 // keepRest takes the last spans: they are in the journal already, or else go to the spool. It
-// reports whether the journal has all that has no final outcome.
+// reports whether the journal has all that has no final outcome. It is called with tx.mu
+// held.
 func (e *Exporter) keepRest(why *UploadError) (journaled bool) {
-	e.tx.mu.Lock()
-	defer e.tx.mu.Unlock()
 	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
 		_ = e.commit(nil)
 	}
-	e.tx.over = true
-	journaled = e.closeJournal(why)
+	if !e.tx.over {
+		e.tx.over, e.tx.journaled = true, e.closeJournal(why)
+	}
 	for _, b := range e.queue.takeAll() {
-		if !journaled {
+		if !e.tx.journaled {
 			e.spoolOrDrop(b.spans, why)
 		}
 	}
-	return journaled
+	return e.tx.journaled
 }

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spantee/spantee/exporter/spool"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 )
@@ -227,12 +226,10 @@ func TestASpanTooLargeForARequest(t *testing.T) {
 
 func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, s := range []*spool.Spool{nil, newSpool(t)} {
-			e := New(Config{Client: new(scripted), Spool: s})
-			wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
-			e.Export(encode(sized("late", 100)), nil)
-			wantReport(t, closeWithin(t, e, time.Second), 0, 1, "time ran out")
-		}
+		e := New(Config{Client: new(scripted)})
+		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
+		e.Export(encode(sized("late", 100)), nil)
+		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "time ran out")
 	})
 }
 

@@ -411,3 +411,17 @@ func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
 	err := b.Send(t.Context(), t.Context())
 	return b.Earlier, errors.Join(err, recovering)
 }
+
+func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		e := New(Config{Client: new(fake), Spool: s})
+		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 0)
+		exportAll(e, numbered(0, 3, 300))
+		wantFates(t, closeKeeping(t, e, time.Second), 0, 3, 0, 0)
+		waiting, _ := kept(t, s, spool.Waiting)
+		if len(waiting) != 3 {
+			t.Errorf("%d wait", len(waiting))
+		}
+	})
+}

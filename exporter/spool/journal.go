@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -200,7 +201,13 @@ func (j *Journal) Close(ctx context.Context, reason string) (kept bool) {
 	return kept
 }
 
-const lockExt = ".lock"
+const (
+	// heartbeat is how often a process touches its log, to show hosts that do not see its
+	// lock that it is alive.
+	heartbeat = time.Hour
+
+	lockExt = ".lock"
+)
 
 // A logFile is the file of a journal. The process holds a lock file beside it for as long
 // as it lives: its process id would not be enough, because ids are reused.
@@ -211,7 +218,8 @@ type logFile struct {
 
 	mu   diskLock // held by a call for which nobody may be waiting any more
 	lock *os.File
-	f    *os.File // nil if a new one must be created
+	beat *time.Timer // nil before begin
+	f    *os.File    // nil if a new one must be created
 	size int64
 }
 
@@ -282,10 +290,20 @@ func (l *logFile) begin() (err error) {
 	if _, err = l.s.makeDir(journalDir); err != nil {
 		return err
 	}
-	if l.lock, err = TryLock(l.base + lockExt); isUnsupported(err) { // the age of the log has to suffice
-		return nil
+	if l.lock, err = TryLock(l.base + lockExt); err != nil && !isUnsupported(err) { // without locks, the heartbeat has to suffice
+		return err
 	}
-	return err
+	if l.beat == nil {
+		l.beat = time.AfterFunc(heartbeat, l.touch)
+	}
+	return nil
+}
+
+func (l *logFile) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = os.Chtimes(l.path(), time.Time{}, time.Now())
+	l.beat.Reset(heartbeat)
 }
 
 func (l *logFile) closeFile() {
@@ -313,6 +331,9 @@ func (l *logFile) finish(end []byte, spans int, failed bool) {
 	defer l.mu.Unlock()
 	defer unlock(l.lock)
 	defer l.closeFile()
+	if l.beat != nil {
+		l.beat.Stop()
+	}
 	switch {
 	case l.size == 0:
 	case end == nil:
