@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"hash/maphash"
+	"math"
+	"strconv"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -11,8 +13,16 @@ import (
 // two.
 const maxPeriod = 4
 
-// repeats detects an agent that repeats itself. It remembers calls only by a hash.
+// maxDepth is how deep arguments are compared as values. Deeper values are compared
+// as text.
+const maxDepth = 32
+
+// repeats detects an agent that repeats itself. It remembers calls only by a hash
+// with a random seed that never leaves the process: the hash reveals nothing,
+// whatever the content level.
 type repeats struct {
+	seed    maphash.Seed
+	seeded  bool
 	last    [maxPeriod]uint64 // calls, the newest first
 	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
 	max     int
@@ -21,7 +31,10 @@ type repeats struct {
 // called adds a call. It returns how many times in a row the agent has made this
 // call, or the round of calls that it completes; 1 if the call is new.
 func (p *repeats) called(call *agent.Tool) int {
-	hash := hashOf(call)
+	if !p.seeded {
+		p.seed, p.seeded = maphash.MakeSeed(), true
+	}
+	hash := p.hash(call)
 	repeat := 1
 	for i := range p.streaks {
 		if p.last[i] != hash {
@@ -37,20 +50,40 @@ func (p *repeats) called(call *agent.Tool) int {
 	return repeat
 }
 
-var seed = maphash.MakeSeed()
-
-// hashOf returns the hash of a tool and its arguments, in whichever order they stand. It
-// ignores the id of the call, which some tools have among their arguments.
-func hashOf(call *agent.Tool) uint64 {
-	hash := maphash.String(seed, call.Name)
-	r := jsonscan.Reader{B: call.Arguments}
-	if r.Peek() != '{' {
-		return hash + maphash.Bytes(seed, call.Arguments)
-	}
-	for key := range r.Members() {
-		if value := r.Raw(); string(key) != "toolCallId" {
-			hash += maphash.Comparable(seed, [2]uint64{maphash.Bytes(seed, key), maphash.Bytes(seed, value)})
-		}
-	}
-	return hash
+// hash returns the hash of a tool and its arguments, however their JSON is
+// formatted. It is never zero.
+func (p *repeats) hash(call *agent.Tool) uint64 {
+	arguments := p.value(&jsonscan.Reader{B: call.Arguments}, 0)
+	return p.pair(maphash.String(p.seed, call.Name), arguments) | 1
 }
+
+// value hashes the next value. It ignores the order of members, and the id of the
+// call, which some tools have among their arguments.
+func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
+	switch c := r.Peek(); {
+	case depth == maxDepth:
+		return maphash.Bytes(p.seed, r.Raw())
+	case c == '{':
+		for key := range r.Members() {
+			if value := p.value(r, depth+1); depth > 0 || string(key) != "toolCallId" {
+				hash += p.pair(maphash.Bytes(p.seed, key), value)
+			}
+		}
+		return p.pair('{', hash)
+	case c == '[':
+		for range r.Elements() {
+			hash = p.pair(hash, p.value(r, depth+1))
+		}
+		return p.pair('[', hash)
+	case c == '"':
+		return maphash.Bytes(p.seed, jsonscan.Unquote(r.Str()))
+	}
+	word := r.Raw()
+	if f, err := strconv.ParseFloat(string(word), 64); err == nil {
+		return p.pair('0', math.Float64bits(f))
+	}
+	return p.pair('t', maphash.Bytes(p.seed, word))
+}
+
+// pair hashes two numbers.
+func (p *repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }

@@ -32,12 +32,12 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-func TestArgumentsInAnyOrder(t *testing.T) {
+func TestCanonicalArguments(t *testing.T) {
 	var p repeats
 	for i, arguments := range []string{
 		`{"a":1,"b":{"c":"é","d":[1,2]},"toolCallId":"1"}`,
-		`{ "b": {"c":"é","d":[1,2]}, "toolCallId":"2", "a":1 }`,
-		`{"toolCallId":"3","a":1,"b":{"c":"é","d":[1,2]}}`,
+		`{ "b": {"d":[1,2], "c":"\u00e9"}, "toolCallId":"2", "a":1 }`,
+		`{"toolCallId":"3","a":1.0,"b":{"c":"é","d":[1,2]}}`,
 	} {
 		if got := p.called(&agent.Tool{Name: "t", Arguments: []byte(arguments)}); got != i+1 {
 			t.Errorf("%s is call %d in a row, want %d", arguments, got, i+1)
@@ -47,5 +47,14 @@ func TestArgumentsInAnyOrder(t *testing.T) {
 		if got := p.called(&agent.Tool{Name: "t", Arguments: []byte(other)}); got != 1 {
 			t.Errorf("%.20s is call %d in a row", other, got)
 		}
+	}
+	seeds := map[uint64]bool{}
+	for range 8 {
+		var p repeats
+		p.called(&agent.Tool{Name: "t", Arguments: []byte("{}")})
+		seeds[p.last[0]] = true
+	}
+	if len(seeds) < 8 {
+		t.Error("the hash has no key of its own in each run")
 	}
 }
