@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -24,16 +23,18 @@ func (t *tracing) endBy(timeout time.Duration) {
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.
 func (t *tracing) endAll() {
-	var ending sync.WaitGroup
-	if t.tree != nil {
-		ending.Go(func() {
-			if err := t.tree.Close(); err != nil { // stderr has a deadline of its own
-				t.say.problem(fmt.Errorf("the tree: %w", err))
-			}
-		})
-	}
+	treeDone := make(chan error, 1)
+	go func() {
+		if t.tree == nil {
+			treeDone <- nil
+			return
+		}
+		treeDone <- t.tree.Close()
+	}()
 	t.deliver()
-	ending.Wait()
+	if err := <-treeDone; err != nil { // stderr has a deadline of its own
+		t.say.problem(fmt.Errorf("the tree: %w", err))
+	}
 }
 
 // deliver delivers the spans, and then the metrics, because metrics include what became

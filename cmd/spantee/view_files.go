@@ -214,7 +214,10 @@ func sessionsPath() (string, error) {
 }
 
 // A retention is the value of --keep.
-type retention struct{ viewer.Retention }
+type retention struct {
+	viewer.Retention
+	set bool // not the default
+}
 
 func (r *retention) Type() string { return "retention" }
 
@@ -232,7 +235,9 @@ func (r *retention) String() string {
 const day = 24 * time.Hour
 
 func (r *retention) Set(text string) error {
-	*r = retention{}
+	if !r.set {
+		*r = retention{set: true}
+	}
 	for part := range strings.SplitSeq(text, ",") {
 		days, isAge := strings.CutSuffix(part, "d")
 		n, err := strconv.Atoi(days)
