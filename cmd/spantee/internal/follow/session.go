@@ -341,14 +341,15 @@ func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
 }
 
 // DescribeLog describes the log that in reads, from as few of its bytes as that takes, and at
-// most limit. It returns false if the file ends before it shows what it is.
+// most limit. It returns false if the file ends before it shows what it is: its last row may
+// be half a row.
 func DescribeLog(path string, in io.Reader, limit int) (log mapping.Log, ok bool) {
 	head := make([]byte, minHead)
 	for n := 0; ; head = append(head, make([]byte, len(head))...) {
 		read, _ := io.ReadFull(in, head[n:])
 		n += read
 		rows := head[:n]
-		if n < limit { // the last row may be half a row
+		if n < limit {
 			rows = rows[:bytes.LastIndexByte(rows, '\n')+1]
 		}
 		log, ok = mapping.FindLog(path, rows)
@@ -356,7 +357,11 @@ func DescribeLog(path string, in io.Reader, limit int) (log mapping.Log, ok bool
 		case ok && log.KinKnown && !log.First.IsZero(), n >= limit:
 			return log, true
 		case n < len(head):
-			return log, ok && log.KinKnown
+			known := ok && log.KinKnown
+			if !ok { // the only row may lack a newline
+				log, _ = mapping.FindLog(path, head[:n])
+			}
+			return log, known
 		}
 	}
 }
