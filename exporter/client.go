@@ -17,7 +17,7 @@ type Client interface {
 
 	// UploadTraces makes one attempt to send an encoded ExportTraceServiceRequest.
 	// Two goroutines may call it at once. The client must not use request after it
-	// has returned nil: the bytes are reused.
+	// has returned.
 	//
 	// UploadTraces returns an [UploadError] that says what to do about a failed
 	// request. A context's error counts as Retryable, any other error as Permanent.

@@ -26,7 +26,7 @@ func (e *Exporter) run() {
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		left, why := e.deliver(b.spans)
 		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
-			e.queue.putBack(b) // if it is in the journal, Close leaves it there
+			e.queue.putBack(b) // Close leaves it in the journal or, without one, spools it
 			break
 		}
 		if len(left) > 0 {
@@ -69,7 +69,7 @@ func (e *Exporter) deliver(spans []*spool.Span) (left []*spool.Span, why *Upload
 }
 
 // pause waits, and reports whether it did so for the whole time. Close cuts the wait short,
-// unless it had begun before.
+// unless Close had begun before.
 func (e *Exporter) pause(d time.Duration, closed bool) bool {
 	closing := e.queue.closing
 	if closed {

@@ -6,11 +6,12 @@
 //	Export -> transaction -> Commit -> queue -> deliver -> Client     exporter.go, queue.go, deliver.go, send.go
 //	                           |                   |
 //	                           v                   v
-//	                   journal: all spans      spool: what the         disk.go
-//	                   until they are          receiver cannot take
-//	                   delivered
+//	                   journal: all spans      spool: what was         keep.go
+//	                   until they are          rejected, or evicted
+//	                   delivered               from a full queue
 //
-// What is still in the journal at Close stays there: it becomes a file of the spool.
+// If the collector is down at Close, what is left stays in the journal, which becomes a file
+// of the spool.
 //
 // A [Client] sends the requests. Package exporter/otlp provides clients for OTLP
 // receivers, and package exporter/file one that writes OTLP JSON lines.
@@ -182,7 +183,7 @@ func (e *Exporter) Commit() {
 // of each transaction in which a run began, ended or changed its ids, and about once a
 // second while open spans grow. Its error says why a kill would lose spans.
 func (e *Exporter) Checkpoint(open []OpenSpan) error {
-	spans := make([]*spool.Span, len(open))
+	spans := make([]*spool.Span, len(open)) // not nil, even if nothing is open: see commit
 	for i, s := range open {
 		spans[i] = e.newSpan(s.Span, s.From)
 	}

@@ -83,7 +83,7 @@ func (q *queue) add(tx *transaction) (evicted []*batch) {
 
 // awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
 // has accepted nothing for too long. Nothing else waits for room. It returns the bytes by
-// which the next spans may overfill the queue: any number if there is room, or else excess.
+// which the next spans may overfill the queue: any number if there was room, or else excess.
 func (q *queue) awaitRoom(size, excess int) int {
 	for {
 		fits, patience, roomMade := q.room(size)

@@ -73,11 +73,11 @@ type rejection struct {
 
 // send makes one attempt. A request that is too large is sent in halves, and a
 // span that cannot be decoded is rejected alone. A request that is rejected is sent in
-// halves, too, but no more than this many times, to find the spans that the receiver does
+// halves, too, but no more than halvings times, to find the spans that the receiver does
 // not accept. After a request that may be tried again, no other is sent.
 func (s *sender) send(ctx context.Context, spans []*spool.Span, halvings int) (out outcome) {
-	for _, request := range spool.Requests(spans) {
-		s.sendInto(ctx, request, halvings, &out)
+	for _, together := range spool.Requests(spans) {
+		s.sendInto(ctx, together, halvings, &out)
 	}
 	return out
 }

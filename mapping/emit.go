@@ -51,10 +51,10 @@ func (a *attributes) conversation(id string) {
 	a.str(semconv.SessionID, id)
 }
 
-// emit emits a span as soon as its times are settled.
-func (r *run) emit(s *span) { r.emitSettled(held{span: s}) }
+// emit emits a span, or holds it until its times are settled.
+func (r *run) emit(s *span) { r.emitOrHold(held{span: s}) }
 
-func (r *run) emitSettled(s held) {
+func (r *run) emitOrHold(s held) {
 	if r.timesPending(s) || r.namePending() {
 		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
 		r.held = append(r.held, s)
@@ -263,7 +263,7 @@ func (r *run) takeFirstStamp(stamp, arrival instant) {
 		held := r.held
 		r.held = nil
 		for _, s := range held {
-			r.emitSettled(s)
+			r.emitOrHold(s)
 		}
 	case r.counts.spans == 0:
 		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970

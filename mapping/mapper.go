@@ -73,6 +73,7 @@ func (m *Mapper) Stats() Stats { return m.stats }
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
 // Map maps the next bytes of the stream, and returns the spans and runs that ended in them.
+// It maps at once, and encodes spans as the caller takes them.
 // Outputs that the caller does not take are returned first by the next call.
 func (m *Mapper) Map(p []byte) iter.Seq[Output] { return m.inputs[0].Map(p) }
 

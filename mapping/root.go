@@ -19,7 +19,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	r.ended = true
 	r.stream.stats.Generation++
 	for _, s := range r.held {
-		r.emitSettled(s)
+		r.emitOrHold(s)
 	}
 	r.held = nil
 	if r.part > 0 && !r.hasResult {

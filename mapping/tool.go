@@ -356,7 +356,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	s.addNotices(inv.notices)
 	s.addFirstChunk(inv.start, inv.firstChunk)
 	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
-	r.emitSettled(held{span: s, times: inv})
+	r.emitOrHold(held{span: s, times: inv})
 	return s.end
 }
 

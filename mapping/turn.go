@@ -306,7 +306,7 @@ func (r *run) finishTurn(t *turn) {
 		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
 	}
 	t.log, t.state = nil, closed
-	r.emitSettled(held{span: span, turn: t})
+	r.emitOrHold(held{span: span, turn: t})
 }
 
 // finishReason returns why the model stopped, in the conventions' terms if the

@@ -8,11 +8,13 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 )
 
-// filter is what spantee does:
+// filter is what spantee does, in three goroutines:
 //
-//	stdin -> tee -> stdout
+//	stdin -> tee -> stdout                                 copies
 //	          |
-//	         pump -> mapper -> spans -> exporter, tree, ...
+//	         pump -> mapper -> spans -> journal, tree, ... maps, and writes the journal
+//	                             |
+//	                          exporter                     sends
 //
 // Only the upper line decides the exit status. An error other than a proc.Status
 // means that no byte was read.

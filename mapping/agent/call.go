@@ -16,7 +16,7 @@ func (c *Tool) named(name []byte) {
 	c.Name = word(jsonscan.Unquote(name))
 }
 
-// finish returns what was collected.
+// finish completes the facts, once everything that a line states is read. It returns c.
 func (c *Tool) finish() *Tool {
 	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is an editing operation, not a program
 		c.Executable = ""

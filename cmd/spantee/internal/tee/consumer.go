@@ -10,7 +10,7 @@ import (
 // before the deadline.
 type Chunk struct {
 	Bytes   []byte
-	Arrived time.Time // when they were written to the output
+	Arrived time.Time // when they were read
 	Behind  bool      // the consumer may wait, such as for a collector: the stream does not wait for the consumer
 }
 

@@ -52,8 +52,8 @@ type Options struct {
 // bytes move to the spill, until half is free. When the spill is full too, the stream
 // waits while the consumer advances. A consumer that does not advance is detached, and the stream goes on.
 //
-// Three goroutines use a Tee: one calls Copy, the consumer calls Next, and one
-// writes to the spill. No I/O is done while mu is held.
+// Three goroutines use a Tee, besides whoever ends it: one calls Copy, the consumer calls
+// Next, and one writes to the spill. No I/O is done while mu is held.
 type Tee struct {
 	in   io.Reader
 	out  io.Writer
@@ -243,7 +243,7 @@ func (t *Tee) wrote() {
 	close(t.passing)
 }
 
-// push hands bytes to the consumer. If it starts spillOver, it returns a channel that
+// push hands bytes to the consumer, which are in the ring already. If it starts spillOver, it returns a channel that
 // is closed when spillOver ends.
 func (t *Tee) push(p []byte, at time.Time) (written <-chan struct{}) {
 	t.mu.Lock()

@@ -138,7 +138,7 @@ func (s *Stream) write(mapped func([]byte) iter.Seq[mapping.Output], piece []byt
 	s.take(mapped(piece))
 	s.Changed()
 	if s.Mapper.Stats().Generation != s.saved.generation { // the journal has the wrong roots or ids
-		s.checkpoint()
+		s.checkpoint() // ends the transaction, now or when one is due
 	} else if s.journaled != nil {
 		s.journaled.Commit()
 		s.saved.unsaved = 0
@@ -164,7 +164,7 @@ func (s *Stream) Changed() { s.saved.changed = true }
 // a second.
 func (s *Stream) Save() {
 	if s.saved.changed {
-		s.checkpoint()
+		s.checkpoint() // ends the transaction, now or when one is due
 	}
 }
 
