@@ -164,7 +164,7 @@ func (s *Stream) Changed() { s.saved.changed = true }
 // a second.
 func (s *Stream) Save() {
 	if s.saved.changed {
-		s.checkpoint() // ends the transaction, now or when one is due
+		s.checkpoint()
 	}
 }
 
