@@ -157,8 +157,9 @@ func (e *Exporter) Begin() {
 	}
 }
 
-// SetWait sets whether Export and Begin wait for room as long as the collector accepts
-// anything. SetWait(false) also releases one that is waiting.
+// SetWait sets whether Export and Begin wait for room. They give up when the collector has
+// accepted nothing for a minute. If nothing listens there, they do not wait, except for two
+// seconds with Config.Wait. SetWait(false) also releases one that is waiting.
 func (e *Exporter) SetWait(wait bool) { e.queue.setWait(wait) }
 
 // An OpenSpan is a span that has not ended, with the arguments that Export will get

@@ -13,7 +13,8 @@ const (
 	// longPatience is how long a stream waits for room after the collector last accepted
 	// something: it may be slow, or say that it is busy.
 	longPatience = time.Minute
-	// shortPatience is the same if nothing listens at the collector's address.
+	// shortPatience is the same for a recording if nothing listens at the collector's address.
+	// A live stream does not wait then.
 	shortPatience = 2 * time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
@@ -25,10 +26,10 @@ const (
 
 // A queue holds the spans that are not being sent yet, in batches, the oldest first.
 type queue struct {
-	limit     int           // bytes, with the batch in flight
-	full      int           // bytes of spans that make a request
-	interval  time.Duration // how long a span waits for others to join it
-	recording bool
+	limit     int                  // bytes, with the batch in flight
+	full      int                  // bytes of spans that make a request
+	interval  time.Duration        // how long a span waits for others to join it
+	recording bool                 // Config.Wait
 	delay     func() time.Duration // for which the receiver wants no requests
 
 	closing chan struct{} // closed when Close has begun
@@ -38,7 +39,7 @@ type queue struct {
 	batches  []*batch
 	bytes    int
 	inFlight int          // bytes of the batch that is being delivered
-	since    time.Time    // when delivery of inFlight began or last made progress
+	progress time.Time    // when delivery of inFlight began or last made progress
 	failure  *UploadError // the last one; nil after a success
 	roomMade chan struct{}
 	waits    bool      // for room
@@ -100,8 +101,8 @@ func (q *queue) awaitRoom(size, excess int) int {
 	}
 }
 
-// room reports whether size more bytes fit, and if not, how long it makes sense to wait
-// until roomMade is closed.
+// room reports whether size more bytes fit, and if not, how much longer it makes sense to
+// wait until roomMade is closed.
 func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,9 +117,9 @@ func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-ch
 		}
 	}
 	if q.inFlight > 0 {
-		patience -= time.Since(q.since)
+		patience -= time.Since(q.progress)
 	}
-	if delay := q.delay(); delay > 0 && delay <= maxDelay && time.Since(q.since) < maxDelays {
+	if delay := q.delay(); delay > 0 && delay <= maxDelay && time.Since(q.progress) < maxDelays {
 		patience = max(patience, delay+shortPatience)
 	}
 	if !q.waits || q.isClosed() {
@@ -183,7 +184,7 @@ func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
 		return nil, time.After(left), false
 	}
 	b = q.take()
-	q.inFlight, q.since = b.bytes, time.Now()
+	q.inFlight, q.progress = b.bytes, time.Now()
 	return b, nil, false
 }
 
@@ -207,7 +208,7 @@ func (q *queue) done() {
 func (q *queue) progressed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.failure, q.since = nil, time.Now()
+	q.failure, q.progress = nil, time.Now()
 }
 
 func (q *queue) failed(why *UploadError) {
