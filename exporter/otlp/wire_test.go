@@ -33,11 +33,12 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 				Scope:  scope,
 				Wait:   true,
 			})
-			// The lengths of the three messages around the span take four bytes each.
+			// The lengths of the two messages around the span take four bytes each, in an empty
+			// request two and one.
 			empty := proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{
 				{Resource: resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope}}},
 			}})
-			largest := 3<<20 - empty - 2*3 - 1 - 4
+			largest := 3<<20 - empty - 2 - 3 - 1 - 4 // the span's tag and length
 			const spans = 16
 			for i := range spans {
 				size := 100 << 10

@@ -137,3 +137,26 @@ func TestExportWithout(t *testing.T) {
 		}
 	}
 }
+
+// An export can leave out every attribute that package semconv has for content.
+func TestContentIsAPart(t *testing.T) {
+	source, err := os.ReadFile("../../mapping/semconv/semconv.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for block := range strings.SplitSeq(string(source), "\n)\n") {
+		_, names, _ := strings.Cut(block, "// With content only.\n")
+		for line := range strings.Lines(names) {
+			if parts := strings.Split(line, `"`); len(parts) == 3 {
+				checked++
+				if partOf(str(parts[1], "content")) == "" {
+					t.Errorf("%s is in every export", parts[1])
+				}
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("%d attributes were found", checked)
+	}
+}

@@ -25,7 +25,7 @@ var partNames = map[Part]string{Content: "prompts, answers and output", Paths: "
 
 var (
 	contentKeys = []string{semconv.Stderr, semconv.DeltaText, semconv.Message, semconv.TodoItems, semconv.TaskTitle, semconv.TaskDetail, semconv.QueryArguments, semconv.QueryResponse, semconv.ToolDescription}
-	detailKeys  = []string{semconv.ProcessWorkingDirectory, semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.ToolSearch, semconv.MCPResourceURI}
+	detailKeys  = []string{semconv.ProcessWorkingDirectory, semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.ToolSearch, semconv.MCPServer, semconv.MCPResourceURI}
 
 	pathPrefixes = []string{"file.", "url.", "code.", "vcs."}
 	hostPrefixes = []string{"host.", "os.", "container.", "k8s.", "cloud.", "process.owner", "process.pid", "process.command_args", "user.", "service.instance."}
