@@ -41,7 +41,7 @@ type field struct {
 // A fieldCache is shared by the fields of a text.
 type fieldCache struct {
 	known  map[string]kind // names that were classified
-	listed int             // the end of the last list: it is not searched again for the names in it
+	listed [3]int          // the ends of the last list and of the last ones in it: lists that are deeper are not searched
 }
 
 // A kind is what a name says about its value.
@@ -239,44 +239,61 @@ func isFlag(name string) bool {
 // end of the line.
 var membersStart = expr(closing + `[ \t]*(?:` + separator + `\s*[\[{(]|:[ \t]*(?:#[^\n]*)?\r?(\n))`)
 
-// member is an item of a list, or the name and the value of a member of a map.
-var member = expr("(?s)\\A(?:- |[\\s\\[({])*(?:[\"'`]?([\\w.-]+)[\"'`]?[ \t]*(?:=>|:)[\\s\\[({]*)?([\"'`]?)(.*?)[\"'`]?[\\s\\])};]*\\z")
+// member is an item of a list, or the name and the value of a member of a map. A diff or a
+// listing with line numbers may have a margin before it.
+var member = expr("(?s)\\A\\s*(?:\\d{1,7}(?:→|[|:\t])|[+>|#-](?:[ \t]|- ))?(?:- |[\\s\\[({])*(?:([\\w.-]+|[\"'`][^\"'`]+[\"'`])(?:[ \t]*(?:=>|:)|[ \t]+=[ \t])[\\s\\[({]*)?([\"'`]?)(.*?)[\"'`]?[\\s\\])};,]*\\z")
 
 // members finds the secrets in a list or map.
-func (f *field) members() (last int) {
+func (f *field) members() (done int) {
 	t := f.text
 	m := membersStart().FindStringSubmatchIndex(t[f.end:min(len(t), f.end+within)])
-	if m == nil || f.end+m[1] < f.listed {
+	if m == nil {
 		return 0
 	}
 	from, block := f.end+m[1], m[4] >= 0
+	depth := slices.IndexFunc(f.listed[:], func(end int) bool { return from >= end })
+	if depth < 0 {
+		return 0
+	}
 	end, delimiters := f.bracketEnd, ",\n"
 	if block {
 		end, delimiters = f.blockEnd, "\n"
 	}
-	for f.listed = end(from); from < f.listed; {
+	last := end(from)
+	for f.listed[depth] = last; from < last; {
 		to := from
-		for ; to < f.listed && strings.IndexByte(delimiters, t[to]) < 0; to++ {
-			if isQuote(t[to]) {
-				if to = f.v.closing(to, f.listed-to); to < f.listed && t[to] == '\n' {
+		for ; to < last && strings.IndexByte(delimiters, t[to]) < 0; to++ {
+			if !block && isQuote(t[to]) {
+				if to = f.v.closing(to, last-to); to < last && t[to] == '\n' {
 					break // the string does not end in its line
+				}
+				if next := skipSpaces(t, min(len(t), to+1)); next > to+1 && next < last && isQuote(t[next]) { // ("a" "b")
+					to++
+					break
 				}
 			}
 		}
-		to = min(to, f.listed)
+		to = min(to, last)
 		m := member().FindStringSubmatchIndex(t[from:to])
 		start, stop := from+m[6], from+m[7]
-		label, v := "", t[start:stop]
+		label, v, data := "", t[start:stop], false // data: of JSON or YAML, and not a variable
 		if m[2] >= 0 {
-			label = t[from+m[2] : from+m[3]]
+			data = block || isQuote(t[from+m[2]])
+			label = strings.Trim(t[from+m[2]:from+m[3]], "\"'`")
 		}
-		if f.isMember(label, v) && (block || m[5] > m[4] || isRandom(v) && t[from-1] != '\n') {
+		if f.isMember(label, v, data) && (block || m[5] > m[4] || isRandom(v) && t[from-1] != '\n') {
+			for block && m[5] == m[4] && strings.IndexByte("[({", t[start-1]) >= 0 {
+				start-- // it is a part of the value
+			}
+			if block && m[5] == m[4] {
+				stop += len(strings.TrimRight(t[stop:to], " \t\r"))
+			}
 			f.found(start, stop)
-			last = f.end // its members may have names of their own
+			done = f.end // its members may have names of their own
 		}
 		from = to + 1
 	}
-	return last
+	return done
 }
 
 const longestList = 4 << 10
@@ -292,9 +309,11 @@ func (f *field) bracketEnd(i int) int {
 			if depth--; depth == 0 {
 				return i
 			}
+		case '"', '\'', '`':
+			i = f.v.closing(i, limit-i)
 		}
 	}
-	return i
+	return limit
 }
 
 // blockEnd returns the end of the lines from i on that belong to the name.
@@ -322,7 +341,7 @@ var lineOfYAML = expr("\\A[ \t]*(?:- |[\"'`]?[\\w./-]+[\"'`]?:(?:[ \t]|\\z)|[^ \
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
 // isMember reports whether the value of a member is secret. An item of a list has no label.
-func (f *field) isMember(label, v string) bool {
+func (f *field) isMember(label, v string, data bool) bool {
 	switch {
 	case f.class == datum:
 		return len(v) >= 4 && !placeholder(v)
@@ -330,7 +349,7 @@ func (f *field) isMember(label, v string) bool {
 		return false
 	case is("value-label", label) || classOf(label) != noSecret:
 		return true
-	case is("no-value", label) || !f.many && label != "":
+	case is("no-value", label) || !f.many && data:
 		return false
 	case f.class == password:
 		return strings.ContainsAny(v, digits) && len(v) >= 6

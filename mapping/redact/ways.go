@@ -30,7 +30,9 @@ const (
 	// them in an object, an element or lines of YAML.
 	nameLabel  = "(?i)(?:<{{name-label}}>|\\b{{name-label}}[\"'`]*(?:[ \\t]*[:=][ \\t]*[\"'`]*|[ \\t]+[\"'`]+))[\\w./-]*$"
 	valueLabel = "\\b{{value-label}}\\b[\"'`]*[ \\t]*[:=>]\\s*()"
-	inObject   = `[^{}\n</]|/[^>]|<[^/{}]|</(?:{{name-label}}|{{value-label}})>|\n\s*(?:\b|["'<])|\{(?:[^{}]|\{[^{}]*\})*\}`
+	inObject   = `[^{}\n</]|/[^>]|` + tag + `|\n[\s+#>|]*-?\t*(?:\b|["']|` + tag + `)`
+	nested     = `\{(?:[^{}]|\{[^{}]*\})*\}`
+	tag        = `<(?:\b|[^\w/{}]|/(?:{{name-label}}|{{value-label}})>)`
 
 	separator = `(\|\|=|\?\?=|\+=|\.=|:: |:=|=>|===?|!=|=|:|<-)`
 )
@@ -52,7 +54,7 @@ var listName = regexp.MustCompile(`\{\{[\w-]+\}\}`)
 // ways are tried in this order: a value that is no secret in one of them may be one in
 // another.
 var ways = []way{
-	{example: "password: |\n  SECRET", first: ":", between: expr(closing + `[ \t]*(:)[ \t]*[|>][-+\d]*[ \t]*(?:#[^\n]*)?\r?\n[ \t]+`), stops: "\r\n\"'`", secret: (*field).inScalar},
+	{example: "password: |\n  SECRET", first: ":", between: expr(closing + `[ \t]*(:)[ \t]*[|>][-+\d]*[ \t]*(?:#[^\n]*)?\r?\n[ \t]+`), stops: "\r\n", secret: (*field).inScalar},
 	{example: `passwords = ["SECRET"]`, first: `|?+.:=<`, read: (*field).members},
 	{example: `password: str = "SECRET"`, first: `:`, between: expr(closing + `[ \t]*:[ \t]*(?:&(?:'static |mut )?)?[\w.]+[ \t]+(=)[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `["password"]=> string(6) "SECRET"`, first: `=`, between: expr(closing + `[ \t]*(=>)\s*string(?:\(\d+\))? `), secret: (*field).assigned},
@@ -65,7 +67,8 @@ var ways = []way{
 	{example: `ENV PASSWORD SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
 	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
 	{example: `{"name": "PASSWORD", "value": "SECRET"}`, after: "\"'`>:=/", before: expr(nameLabel), between: expr(`(?is)\A(?:` + inObject + `|\{)*?` + valueLabel), stops: valueStops, secret: (*field).inPair},
-	{example: `{"value": "SECRET", "name": "PASSWORD"}`, after: "\"'`>:=/", before: expr(`(?is)\A(?:.*[^/])?` + valueLabel + `(?:` + inObject + `)*?` + nameLabel), between: expr(`()`), stops: valueStops, secret: (*field).inPair},
+	{example: `{"name": "PASSWORD", "in": {"value": "x"}, "value": "SECRET"}`, after: "\"'`>:=/", before: expr(nameLabel), between: expr(`(?is)\A(?:` + inObject + `|` + nested + `|\{)*?` + valueLabel), stops: valueStops, secret: (*field).inPair},
+	{example: `{"value": "SECRET", "name": "PASSWORD"}`, after: "\"'`>:=/", before: expr(`(?is)\A(?:.*[^/])?` + valueLabel + `(?:` + inObject + `|` + nested + `)*?` + nameLabel), between: expr(`()`), stops: valueStops, secret: (*field).inPair},
 	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»?]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
 	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
 	{example: "| password |\n| SECRET |", read: (*field).column},
@@ -78,19 +81,33 @@ var connection = expr(`(?i)(?:user ?id|username|uid|user|server|host|data source
 // inScalar is for a block scalar of YAML. Its further lines belong to the value if they are
 // one word each.
 func (f *field) inScalar(v *value, _ place) bool {
-	v.text = strings.TrimRight(v.text, " \t")
-	v.end = v.start + len(v.text) + len(furtherLines().FindString(f.text[v.start+len(v.text):min(len(f.text), v.end+maxValue)]))
+	for line := range f.v.lines(v.start) {
+		text := strings.TrimRight(f.text[line.start:line.end], " \t\r")
+		if line.start == v.start {
+			v.text = text
+		} else if !furtherLine().MatchString(text) || line.end > v.start+longestList {
+			break
+		}
+		v.end = line.start + len(text)
+	}
 	if strings.Contains(v.text, " ") { // a pass phrase, but not a sentence
 		return f.class == password && strings.ContainsAny(v.text, digits) && !strings.HasSuffix(v.text, ".")
 	}
 	return f.class.secret(v.text, conf) || strings.ContainsAny(v.text, digits) && f.class.secret(v.text, quoted)
 }
 
-var furtherLines = expr(`\A(?:[ \t\r]*\n[ \t]+[\w+/=-]{12,}(?:\s|\z))*`)
+var furtherLine = expr(`\A[ \t]+(?:[\w+/=-]{12,}|[^\s:]*\d[^\s:]*)\z`)
 
 // inPair is for names and values that both have labels.
-func (f *field) inPair(v *value, _ place) bool {
-	return v.quoted && f.class.secret(v.text, quoted) || !v.quoted && strings.ContainsAny(v.text, digits) && f.class.secret(v.text, conf)
+func (f *field) inPair(v *value, sep place) bool {
+	if v.quoted {
+		return f.class.secret(v.text, quoted)
+	}
+	if element := f.value(v.start, "<\n", sep); hasPrefix(f.text[element.end:], "</") && f.inTag(&element) {
+		*v = element
+		return true
+	}
+	return strings.ContainsAny(v.text, digits) && f.class.secret(v.text, conf)
 }
 
 // assigned is for the assignments of the languages that people and agents write.
