@@ -517,7 +517,7 @@ const maxThought = 10 * instant(time.Second)
 // capture adds the text of a turn as a message, and returns the last text in it.
 func (l *eventLog) capture(c *content.Capture, s *span, t *turn) (last string) {
 	s.content.Lost += l.own.lost
-	parts, last, lost := l.speech.Parts()
+	parts, last, lost := l.speech.Parts(c)
 	parts = append(parts, t.callPart...)
 	if len(parts) > 0 {
 		m := content.Messages(content.Message("assistant", parts, t.finishReason()))

@@ -28,6 +28,7 @@ type Capture struct {
 	texts    bool // texts too, not only details
 	max      int
 	redactor *redact.Redactor
+	harmless map[string]string // names of members, as written, in which there is no secret
 }
 
 // New returns a Capture for attributes of at most maxBytes, nil for [None].
@@ -39,7 +40,7 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 	default:
 		return nil, fmt.Errorf("invalid content level %q (want none, details or full)", level)
 	}
-	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor}, nil
+	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
 }
 
 // WithMax returns a Capture like c that cuts at maxBytes.
@@ -156,7 +157,7 @@ func suffix(s string, n int) int {
 // JSON captures a value as JSON. If it is longer than the maximum size of an attribute,
 // v becomes a cut copy.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	b := v.append(nil, math.MaxInt, math.MaxInt, c.max)
+	b := v.append(nil, math.MaxInt, c.max)
 	if len(b) > c.max {
 		var cut int
 		*v, cut = v.cut(c.max)
@@ -165,7 +166,7 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 			to.Lost += lost // not even a part of it fits
 			return
 		}
-		b = v.append(b[:0], math.MaxInt, math.MaxInt, c.max)
+		b = v.append(b[:0], math.MaxInt, c.max)
 	}
 	to.Add(key, string(b), lost)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -35,55 +34,89 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 }
 
 // cut returns a copy of v, which is longer than limit bytes, with at most that, and how
-// many bytes it cut: first from the ends of the longest strings, then from the ends of the
-// longest arrays and objects.
+// many bytes it cut: first from the ends of the longest strings, then whole elements and
+// members, the last first.
 func (v Value) cut(limit int) (short Value, lost int) {
 	const shortest = 16
-	tooLong := func(longest, most int) bool { return len(v.append(nil, longest, most, limit)) > limit }
-	longest, most := shortest, math.MaxInt
-	if tooLong(shortest, most) {
-		most = sort.Search(maxItems, func(n int) bool { return tooLong(shortest, n+1) })
-	} else {
-		longest += sort.Search(limit, func(n int) bool { return tooLong(shortest+n+1, most) })
+	low, high := shortest, limit // low is short enough, or as short as it gets
+	var b []byte
+	for low < high {
+		middle := (low + high + 1) / 2
+		if b = v.append(b[:0], middle, limit); len(b) <= limit {
+			low = middle
+		} else {
+			high = middle - 1
+		}
 	}
-	short, lost = v.shorten(longest, most)
-	if size := short.size(); size > limit {
-		return fixedValue(Truncated), lost + size
+	short, lost = v.shorten(low)
+	full := short.size()
+	if full <= limit {
+		return short, lost
 	}
-	return short, lost
+	if left, ok := short.prune(limit); ok {
+		return short, lost + full - left
+	}
+	return fixedValue(Truncated), lost + full
 }
 
 // size returns how many bytes v takes.
-func (v *Value) size() int { return len(v.append(nil, math.MaxInt, math.MaxInt, math.MaxInt)) }
+func (v *Value) size() int { return len(v.append(nil, math.MaxInt, math.MaxInt)) }
 
-// shorten returns a copy of v with all strings cut to longest bytes, and all arrays and
-// objects to most items. It also returns how many bytes that cuts.
-func (v Value) shorten(longest, most int) (short Value, lost int) {
+// shorten returns a copy of v with all strings cut to longest, and how many bytes that
+// cuts.
+func (v Value) shorten(longest int) (short Value, lost int) {
 	if v.kind == text && !v.fixed {
 		n := shortened(v.text, longest)
 		lost = len(v.text) - n
 		v.text, v.open = v.text[:n], v.open || lost > 0
 	}
-	shown := v.shown(most)
-	for i := range v.items[shown:] {
-		lost += v.items[shown+i].size()
-	}
-	v.open = v.open || shown < len(v.items) && !v.typed
-	v.items = slices.Clone(v.items[:shown])
+	v.items = slices.Clone(v.items)
 	for i := range v.items {
 		var n int
-		v.items[i], n = v.items[i].shorten(longest, most)
+		v.items[i], n = v.items[i].shorten(longest)
 		lost += n
 	}
 	return v, lost
 }
 
-// shown returns how many items are left if arrays and objects are cut to most.
-func (v *Value) shown(most int) int {
-	if v.fixed {
-		return len(v.items)
+// prune removes what does not fit into room. It returns the size of the rest, and
+// false if nothing fits.
+func (v *Value) prune(room int) (size int, ok bool) {
+	if v.kind < array {
+		size = v.size()
+		return size, size <= room
 	}
-	return min(most, len(v.items))
+	mark := 0
+	if !v.fixed && !v.typed && (v.open || v.size() > room) {
+		mark = len(`,"[truncated]":true`)
+		room -= mark
+	}
+	size = 2
+	kept := 0
+	for i := range v.items {
+		own := 0
+		if kept > 0 {
+			own++ // the comma
+		}
+		if v.kind == object {
+			own += len(appendQuoted(nil, v.items[i].name)) + 1
+		}
+		n, fits := v.items[i].prune(room - size - own)
+		if !fits || size+own+n > room {
+			if v.fixed {
+				return 0, false
+			}
+			continue
+		}
+		size += own + n
+		v.items[kept] = v.items[i]
+		kept++
+	}
+	v.open = v.open || kept < len(v.items) && mark > 0
+	if v.items = v.items[:kept]; v.open {
+		size = v.size()
+	}
+	return size, size <= room+mark
 }
 
 // Prefix returns the length of the longest prefix of s that has at most n bytes

@@ -147,7 +147,7 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 		return vr.text(name, r.Str())
 	}
 	raw := r.Raw()
-	if len(raw) < 64 && json.Valid(raw) { // a number, true, false or null
+	if isLiteral(raw) {
 		if _, secret := vr.redactor.Named(name, string(raw)); !secret {
 			return Value{text: string(raw)}
 		}
@@ -155,11 +155,33 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 	return vr.text(name, raw)
 }
 
+// isLiteral reports whether JSON that is not a string, an array or an object is valid.
+func isLiteral(raw []byte) bool {
+	switch string(raw) {
+	case "true", "false", "null":
+		return true
+	}
+	return len(raw) < 64 && json.Valid(raw)
+}
+
 // name reads the name of a member: redacted for display, and as the rules see it.
 func (vr *valueReader) name(key []byte) (shown, name string) {
-	name = string(jsonscan.Unquote(key))
 	n := vr.take(key)
-	return vr.redacted("", string(jsonscan.Unquote(key[:n])), n == len(key)), name
+	whole := n == len(key)
+	if known, ok := vr.harmless[string(key)]; ok && whole {
+		return known, known
+	}
+	name = string(jsonscan.Unquote(key))
+	before := name
+	if !whole {
+		before = string(jsonscan.Unquote(key[:n]))
+	}
+	shown = vr.redacted("", before, whole)
+	const longest, most = 64, 1024
+	if whole && shown == name && len(key) <= longest && len(vr.harmless) < most {
+		vr.harmless[string(key)] = name
+	}
+	return shown, name
 }
 
 // full reports whether no more items fit. If so, it skips one.

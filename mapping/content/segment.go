@@ -176,6 +176,7 @@ type Speech struct {
 	parts []spoken
 	size  int
 	lost  int
+	over  bool // the last part was cut
 }
 
 type spoken struct {
@@ -195,13 +196,12 @@ func (s Speech) Clone() Speech {
 // Add adds a segment's text. Neighbours of one kind become one part.
 func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	text := r.Text()
-	s.lost += len(r.whole) - min(len(r.whole), r.shown, c.max)
-	if n := Prefix(text, c.max-s.size); n < len(text) {
+	if room := c.max + margin - s.size; len(text) > room {
+		n := Prefix(text, max(0, room))
 		s.lost += len(text) - n
-		if text = text[:n]; s.size <= c.max {
-			text += Truncated // and more than fits, so that nothing follows
-		}
+		text, s.over = text[:n], true
 	}
+	s.lost += len(r.whole) - min(len(r.whole), r.shown, c.max)
 	if text == "" {
 		return
 	}
@@ -214,14 +214,26 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 }
 
 // Parts returns the parts of a message, the last text among them, and how many bytes were
-// cut.
-func (s *Speech) Parts() (parts []Value, last string, lost int) {
-	for _, p := range s.parts {
+// cut. It searches each part again, because the whole may contain a secret that none of its
+// segments did.
+func (s *Speech) Parts(c *Capture) (parts []Value, last string, lost int) {
+	lost = s.lost
+	for i, p := range s.parts {
 		text := string(p.text)
+		shown := len(text)
+		cut := s.over && i == len(s.parts)-1
+		if cut { // the end may be the beginning of a secret
+			shown = Prefix(text, max(0, shown-margin))
+		}
+		lost += len(text) - shown
+		text = without(text, c.redactor.Find(text), 0, shown)
+		if cut {
+			text += Truncated
+		}
 		if p.kind == "text" {
 			last = text
 		}
 		parts = append(parts, TextPart(p.kind, text))
 	}
-	return parts, last, s.lost
+	return parts, last, lost
 }

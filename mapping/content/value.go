@@ -61,9 +61,9 @@ func (v *Value) forget(secrets *strings.Replacer) {
 	}
 }
 
-// append appends v as JSON, with its strings cut to longest bytes, and its arrays and objects
-// to most items. It may stop when there are more than limit bytes.
-func (v *Value) append(b []byte, longest, most, limit int) []byte {
+// append appends v as JSON, with its strings cut to longest bytes. It may stop when there
+// are more than limit bytes.
+func (v *Value) append(b []byte, longest, limit int) []byte {
 	switch v.kind {
 	case literal:
 		return append(b, v.text...)
@@ -79,8 +79,7 @@ func (v *Value) append(b []byte, longest, most, limit int) []byte {
 		return b
 	}
 	b = append(b, brackets[v.kind][0])
-	shown := v.shown(most)
-	for i := range v.items[:shown] {
+	for i := range v.items {
 		if len(b) > limit {
 			return b
 		}
@@ -90,10 +89,10 @@ func (v *Value) append(b []byte, longest, most, limit int) []byte {
 		if v.kind == object {
 			b = append(appendQuoted(b, v.items[i].name), ':')
 		}
-		b = v.items[i].append(b, longest, most, limit)
+		b = v.items[i].append(b, longest, limit)
 	}
-	if v.open || shown < len(v.items) && !v.typed {
-		if shown > 0 {
+	if v.open {
+		if len(v.items) > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, marks[v.kind]...)

@@ -1,7 +1,9 @@
 package redact
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -62,7 +64,36 @@ func options(list string, joined bool) string {
 	return "[\"'`]?(?:" + strings.Join(all, "|") + ")"
 }
 
+func (t *table) programs() []string { return slices.Sorted(maps.Keys(t.commands)) }
+
 const longestCommand = 1 << 10
+
+// commands finds secrets on command lines and in argument lists.
+func commands(v *view, hits []place, found func(start, end int)) {
+	const mostPrograms = 8 // of a line; text with more is no command
+	done, lineEnd, programs := 0, 0, 0
+	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
+		if h.start >= lineEnd {
+			rest, _, _ := strings.Cut(v.text[h.start:min(len(v.text), h.start+longestCommand)], "\n")
+			lineEnd, programs = h.start+len(rest), 0
+		}
+		if programs++; programs > mostPrograms {
+			continue
+		}
+		line := v.text[h.start:commandEnd(v, h.start)]
+		for _, find := range rulesTable().commands[v.text[h.start:h.end]] {
+			for _, m := range find().FindAllStringSubmatchIndex(line, -1) {
+				if start, end := group(m, 0); isArgument(line[start:end]) {
+					found(h.start+start, h.start+end)
+					done = h.start + end
+				}
+			}
+		}
+	}
+}
 
 // isProgram reports whether a hit may be a program in a command line.
 func isProgram(t string, h place) bool {

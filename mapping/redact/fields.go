@@ -1,10 +1,10 @@
 package redact
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -41,7 +41,8 @@ type field struct {
 // A fieldCache is shared by the fields of a text.
 type fieldCache struct {
 	known  map[string]kind // names that were classified
-	listed [3]int          // the ends of the last list and of the last ones in it: lists that are deeper are not searched
+	listed int             // the end of the last list: it is not searched again for the names in it
+	plural bool            // the name of that list is a plural
 }
 
 // A kind is what a name says about its value.
@@ -83,11 +84,10 @@ func (f *field) findValue() (done int) {
 	if i = skipSpaces(f.text, i); i < len(f.text) {
 		first = f.text[i]
 	}
-	before := f.before()
 	for i := range ways {
 		w := &ways[i]
 		switch {
-		case w.first != "" && strings.IndexByte(w.first, first) < 0 || w.after != "" && strings.IndexByte(w.after, before) < 0:
+		case w.first != "" && strings.IndexByte(w.first, first) < 0:
 		case w.read != nil:
 			done = w.read(f)
 		default:
@@ -102,27 +102,27 @@ func (f *field) findValue() (done int) {
 
 // readAs finds a value that is written in one way.
 func (f *field) readAs(w *way) int {
-	lead, at := f.lead(), 0
-	if w.before != nil {
-		m := w.before().FindStringSubmatchIndex(lead)
-		if m == nil {
-			return 0
-		}
-		if len(m) > 2 {
-			at = f.start - len(lead) + m[2]
-		}
-	}
 	m := w.between().FindStringSubmatchIndex(f.text[f.end:min(len(f.text), f.end+within)])
 	if m == nil {
 		return 0
 	}
+	const longest = 24 // of what comes before
+	if line := f.line(); w.before != nil && !w.before().MatchString(line[max(0, len(line)-longest):]) {
+		return 0
+	}
 	sep := place{f.end + max(0, m[2]), f.end + max(0, m[3])}
-	v := f.value(cmp.Or(at, f.end+m[1]), w.stops, sep)
+	v := f.value(f.end+m[1], w.stops, sep)
 	if v.end <= v.start || !w.secret(f, &v, sep) {
 		return 0
 	}
 	f.found(v.start, v.end)
-	return max(v.end, f.end)
+	if change, ok := strings.CutPrefix(f.text[min(len(f.text), v.end+1):], " -> "); ok && v.quoted { // a plan of terraform: "old" -> "new"
+		if next := f.value(len(f.text)-len(change), "", sep); next.end > next.start {
+			f.found(next.start, next.end)
+			return next.end
+		}
+	}
+	return v.end
 }
 
 // lead returns what comes before the name.
@@ -235,181 +235,336 @@ func isFlag(name string) bool {
 	return option != name && option != "" && isLetter(option[0])
 }
 
-// membersStart is what comes between a name and a list or map: a bracket or, in YAML, the
-// end of the line.
-var membersStart = expr(closing + `[ \t]*(?:` + separator + `\s*[\[{(]|:[ \t]*(?:#[^\n]*)?\r?(\n))`)
+// blockStart is what comes between a name and the lines below it: in YAML, a scalar
+// with | or >, a list or a map.
+var blockStart = expr(closing + `[ \t]*:[ \t]*([|>][-+\d]*)?[ \t]*(?:#[^\n]*)?\r?\n`)
 
-// member is an item of a list, or the name and the value of a member of a map. A diff or a
-// listing with line numbers may have a margin before it.
-var member = expr("(?s)\\A\\s*(?:\\d{1,7}(?:→|[|:\t])|[+>|#-](?:[ \t]|- ))?(?:- |[\\s\\[({])*(?:([\\w.-]+|[\"'`][^\"'`]+[\"'`])(?:[ \t]*(?:=>|:)|[ \t]+=[ \t])[\\s\\[({]*)?([\"'`]?)(.*?)[\"'`]?[\\s\\])};,]*\\z")
-
-// members finds the secrets in a list or map.
-func (f *field) members() (done int) {
-	t := f.text
-	m := membersStart().FindStringSubmatchIndex(t[f.end:min(len(t), f.end+within)])
+// block reads the lines below a name.
+func (f *field) block() int {
+	m := blockStart().FindStringSubmatchIndex(f.text[f.end:min(len(f.text), f.end+within)])
 	if m == nil {
 		return 0
 	}
-	from, block := f.end+m[1], m[4] >= 0
-	depth := slices.IndexFunc(f.listed[:], func(end int) bool { return from >= end })
-	if depth < 0 {
-		return 0
-	}
-	end, delimiters := f.bracketEnd, ",\n"
-	if block {
-		end, delimiters = f.blockEnd, "\n"
-	}
-	last := end(from)
-	for f.listed[depth] = last; from < last; {
-		to := from
-		for ; to < last && strings.IndexByte(delimiters, t[to]) < 0; to++ {
-			if !block && isQuote(t[to]) {
-				if to = f.v.closing(to, last-to); to < last && t[to] == '\n' {
-					break // the string does not end in its line
-				}
-				if next := skipSpaces(t, min(len(t), to+1)); next > to+1 && next < last && isQuote(t[next]) { // ("a" "b")
-					to++
-					break
-				}
-			}
+	scalar := m[2] >= 0
+	own := f.indentation()
+	first, last := 0, 0 // of the lines that are secret
+	n := 0
+	for line := range f.v.lines(f.end + m[1]) {
+		in := indent(f.text[line.start:line.end])
+		item := strings.TrimSpace(f.text[line.start:line.end])
+		if item == "" {
+			continue
 		}
-		to = min(to, last)
-		m := member().FindStringSubmatchIndex(t[from:to])
-		start, stop := from+m[6], from+m[7]
-		label, v, data := "", t[start:stop], false // data: of JSON or YAML, and not a variable
-		if m[2] >= 0 {
-			data = block || isQuote(t[from+m[2]])
-			label = strings.Trim(t[from+m[2]:from+m[3]], "\"'`")
-		}
-		if f.isMember(label, v, data) && (block || m[5] > m[4] || isRandom(v) && t[from-1] != '\n') {
-			for block && m[5] == m[4] && strings.IndexByte("[({", t[start-1]) >= 0 {
-				start-- // it is a part of the value
-			}
-			if block && m[5] == m[4] {
-				stop += len(strings.TrimRight(t[stop:to], " \t\r"))
-			}
-			f.found(start, stop)
-			done = f.end // its members may have names of their own
-		}
-		from = to + 1
-	}
-	return done
-}
-
-const longestList = 4 << 10
-
-// bracketEnd returns the end of the list in brackets of which the text from i on is the rest.
-func (f *field) bracketEnd(i int) int {
-	limit := min(len(f.text), i+longestList)
-	for depth := 1; i < limit; i++ {
-		switch f.text[i] {
-		case '[', '{', '(':
-			depth++
-		case ']', '}', ')':
-			if depth--; depth == 0 {
-				return i
-			}
-		case '"', '\'', '`':
-			i = f.v.closing(i, limit-i)
-		}
-	}
-	return limit
-}
-
-// blockEnd returns the end of the lines from i on that belong to the name.
-func (f *field) blockEnd(i int) (end int) {
-	line := f.line()
-	own := indent(line)
-	for strings.HasPrefix(line[own:], "- ") {
-		own += 2 + indent(line[own+2:])
-	}
-	end = i
-	for line := range f.v.lines(i) {
-		text := f.text[line.start:line.end]
-		in := indent(text)
-		if end == i && !lineOfYAML().MatchString(text) || strings.TrimSpace(text) != "" && (in < own || in == own && !strings.HasPrefix(text[in:], "- ")) || line.end > i+longestList {
+		isItem := strings.HasPrefix(item, "- ")
+		if n++; n > 64 || in < own || in == own && (scalar || !isItem) {
 			break
 		}
-		end = line.end
+		from, to := line.start+in, line.start+in+len(item)
+		if !scalar {
+			if n == 1 && !isItem && !f.isMember(item) && !f.isItem(item) {
+				return 0
+			}
+			if f.item(from, to) {
+				last = to
+			}
+			continue
+		}
+		if !f.isLine(item) {
+			break
+		}
+		if first == 0 {
+			first = from
+		}
+		last = to
 	}
-	return end
+	switch {
+	case last == 0:
+		return 0
+	case scalar:
+		f.found(first, last)
+		return last
+	}
+	return f.end // its members have names of their own
 }
 
-// lineOfYAML is an item, a member, a single word or an empty line.
-var lineOfYAML = expr("\\A[ \t]*(?:- |[\"'`]?[\\w./-]+[\"'`]?:(?:[ \t]|\\z)|[^ \t]*[ \t\r]*\\z)")
+// indentation returns the indentation of the name's line.
+func (f *field) indentation() int {
+	line := f.line()
+	in := indent(line)
+	for strings.HasPrefix(line[in:], "- ") {
+		in += 2 + indent(line[in+2:])
+	}
+	return in
+}
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// isMember reports whether the value of a member is secret. An item of a list has no label.
-func (f *field) isMember(label, v string, data bool) bool {
-	switch {
-	case f.class == datum:
+// isLine reports whether a line of a block scalar may be a part of a secret.
+func (f *field) isLine(line string) bool {
+	if strings.Contains(line, " ") { // a pass phrase, but not a sentence
+		return f.class == password && strings.ContainsAny(line, digits) && !strings.HasSuffix(line, ".") && !placeholder(line)
+	}
+	return f.class.secret(line, conf) || strings.ContainsAny(line, digits) && f.class.secret(line, quoted)
+}
+
+// isItem reports whether a value in a list is a secret.
+func (f *field) isItem(v string) bool {
+	if len(v) >= 2 && isQuote(v[0]) && v[len(v)-1] == v[0] {
+		v = v[1 : len(v)-1]
+	}
+	if f.class == datum {
 		return len(v) >= 4 && !placeholder(v)
-	case strings.ContainsAny(v, " :") || !f.class.secret(v, quoted):
+	}
+	if strings.ContainsAny(v, " :") || !f.class.secret(v, quoted) {
 		return false
-	case is("value-label", label) || classOf(label) != noSecret:
-		return true
-	case is("no-value", label) || !f.many && data:
-		return false
-	case f.class == password:
+	}
+	if f.class == password {
 		return strings.ContainsAny(v, digits) && len(v) >= 6
 	}
 	return len(v) >= 8 && (isRandom(v) && (turnsOf(v) > 2 || len(v) >= 20) || f.class == secret && isStrong(v)) // tokens of a grammar have a digit at most
 }
 
-// column reads the column of a table whose header is the name.
-func (f *field) column() (last int) {
-	line := f.line()
-	header := place{f.start - len(line), f.start + strings.IndexByte(f.text[f.start:min(len(f.text), f.start+within)], '\n')}
-	if header.end < f.start || strings.ContainsAny(f.text[header.start:header.end], "\"'(){}[]:;=") {
+// isMember reports whether a line is a member of a map.
+func (f *field) isMember(item string) bool {
+	name, _, ok := strings.Cut(item, ":")
+	return ok && f.many && isIdentifier(strings.Trim(strings.ReplaceAll(name, "-", "_"), `"'`))
+}
+
+// item finds the secret in a line that is a value, - value or name: value.
+func (f *field) item(from, to int) bool {
+	t := f.text
+	if strings.HasPrefix(t[from:to], "- ") {
+		from += 2 + indent(t[from+2:to])
+	}
+	if f.isMember(t[from:to]) {
+		from = skipSpaces(t, from+strings.IndexByte(t[from:to], ':')+1)
+	}
+	if from >= to || !f.isItem(t[from:to]) {
+		return false
+	}
+	if isQuote(t[from]) {
+		from, to = from+1, to-1
+	}
+	f.found(from, to)
+	return true
+}
+
+// listStart is what comes between a name and a list or map in brackets.
+var listStart = expr(closing + `[ \t]*` + separator + `\s*[\[{(]`)
+
+// list reads a list or a map in brackets.
+func (f *field) list() int {
+	const longest = 4 << 10
+	t := f.text
+	m := listStart().FindStringSubmatchIndex(t[f.end:min(len(t), f.end+within)])
+	if m == nil || t[f.end+m[2]] == '!' {
 		return 0
 	}
-	for n, delimiter := range delimiters {
-		all := f.cells(header, delimiter())
-		index := slices.IndexFunc(all, func(c place) bool { return f.text[c.start:c.end] == f.name && c.start <= f.start && f.end <= c.end })
-		if index < 0 || len(all) < 2 || n > 0 && slices.ContainsFunc(all, func(c place) bool { return c.start == c.end }) { // except for |a|b|
-			continue
+	i := f.end + m[1] - 1
+	if i < f.listed && (f.plural || !f.many) {
+		return 0 // in another list
+	}
+	depth, done := 0, 0
+	label := "" // of the member
+	for limit := min(len(t), i+longest); i < limit; i++ {
+		switch c := t[i]; {
+		case c == '[' || c == '{' || c == '(':
+			depth++
+		case c == ']' || c == '}' || c == ')':
+			if depth--; depth == 0 {
+				limit = i
+			}
+		case c == ',' || c == '\n':
+			label = ""
+		case f.many && isWordByte(c) && strings.IndexByte("[, ", t[i-1]) >= 0: // [a, b] of YAML
+			end := i
+			for end < limit && (isNameByte(t[end]) || strings.IndexByte("+/=", t[end]) >= 0) {
+				end++
+			}
+			if v := t[i:end]; end < limit && (t[end] == ',' || t[end] == ']') && isRandom(v) && f.isItem(v) {
+				f.found(i, end)
+				done = end
+			}
+			i = end - 1
+		case isQuote(c):
+			start, end, _ := f.v.literal(i)
+			next := skipAll(t, min(len(t), end+1))
+			if next < len(t) && (t[next] == ':' || strings.HasPrefix(t[next:], "=>")) {
+				label = t[start:end]
+			} else if f.inList(label, t[start:max(start, end)]) {
+				f.found(start, end)
+				done = end
+			}
+			i = max(i, end)
 		}
-		rows := 0
-		for line := range f.v.lines(header.end + 1) {
-			row := f.cells(line, delimiter())
-			if strings.Trim(f.text[line.start:line.end], "-+|=: \r") == "" {
-				continue
-			}
-			if rows++; rows > 32 || len(row) != len(all) {
-				break
-			}
-			v := value{text: f.text[row[index].start:row[index].end]}
-			if classOf(v.text) != noSecret {
-				break // another header
-			}
-			if f.looksSecret(&v, place{}) {
-				f.found(row[index].start, row[index].end)
-				last = row[index].end
+	}
+	f.listed, f.plural = i, f.many
+	return min(done, f.end) // its members may have names of their own
+}
+
+// inList reports whether a value in brackets is a secret.
+func (f *field) inList(label, v string) bool {
+	switch {
+	case f.class == datum:
+		return f.isItem(v)
+	case is("value-label", label) || oneOf(label, "secret", "password", "token", "key", "current", "previous"):
+		return f.class.secret(v, quoted)
+	case is("no-value", label):
+		return false
+	}
+	return (f.many || label == "") && f.isItem(v)
+}
+
+// labels returns an expression for one of the words of a list of rules.txt.
+func labels(name string) string { return `(?:` + strings.Join(list(name), "|") + `)` }
+
+var (
+	// nameLabel is what comes before a name that is itself a value.
+	nameLabel = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:<` + labels("name-label") + `>|\b` + labels("name-label") + "[\"'`]*(?:[ \\t]*[:=][ \\t]*[\"'`]*|[ \\t]+[\"'`]+))[\\w./-]*$")
+	})
+
+	// pairPart is what an object or element has around its values: a brace; its end, or a
+	// tag that ends it; the label of a value; the label of a name.
+	pairPart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)([{}])|</` + labels("name-label") + `>|(/>|</\w+|\n[ \t]*- )|\b(` + labels("value-label") + ")\\b[\"'`]*[ \\t]*[:=>]|\\b(" + labels("name-label") + ")\\b[\"'`]*[:=>]")
+	})
+)
+
+// pair reads the value of a name that is itself a value, after it or before it.
+func (f *field) pair() int {
+	const longest = 80
+	t := f.text
+	lead := t[max(0, f.start-longest):f.start]
+	if strings.IndexByte("\"'`>:=/.", f.before()) < 0 {
+		return 0
+	}
+	label := nameLabel().FindStringIndex(lead)
+	if label == nil {
+		return 0
+	}
+	depth := 0
+	after := t[f.end:min(len(t), f.end+within)]
+	for _, m := range pairPart().FindAllStringSubmatchIndex(after, -1) {
+		part := after[m[0]:m[1]]
+		if part == "{" {
+			depth++
+		}
+		if part == "}" {
+			depth--
+		}
+		if depth < 0 || m[4] >= 0 || m[8] >= 0 && m[0] > 3 && !strings.HasSuffix(part, ">") {
+			break // the end, or another name
+		}
+		if m[6] >= 0 {
+			if end := f.labelled(f.end + m[1]); end > 0 {
+				return end
 			}
 		}
-		return last
+	}
+	last := 0 // the end of the label of the value before the name
+	before := lead[:label[0]]
+	for _, m := range pairPart().FindAllStringSubmatchIndex(before, -1) {
+		switch {
+		case m[6] >= 0:
+			last = m[1]
+		case m[2] >= 0, before[m[0]] == '\n': // another object
+			last = 0
+		}
+	}
+	if last > 0 && strings.Count(before[last:], "\n") < 2 {
+		f.labelled(f.start - len(lead) + last)
 	}
 	return 0
 }
 
-// delimiters are what separates the cells of a table.
-var delimiters = [...]expression{expr(`\|`), expr(`\t`), expr(`,`), expr(` {2,}`)}
+// labelled reads the value behind a label that ends at i.
+func (f *field) labelled(i int) int {
+	if f.text[i-1] == '>' {
+		return f.tagged(i)
+	}
+	v := f.value(skipSpaces(f.text, i), valueStops, place{})
+	if v.end <= v.start || strings.EqualFold(v.text, f.name) {
+		return 0
+	}
+	if v.quoted && f.class.secret(v.text, quoted) || !v.quoted && strings.ContainsAny(v.text, digits) && f.class.secret(v.text, conf) {
+		f.found(v.start, v.end)
+		return v.end
+	}
+	return 0
+}
 
-// cells returns the cells of a row of a table, without the spaces and marks around them.
-func (f *field) cells(row place, delimiter *regexp.Regexp) (all []place) {
-	text := f.text[row.start:row.end]
-	add := func(start, end int) {
-		const around = " *`\"\r"
-		end = start + len(strings.TrimRight(text[start:end], around))
-		start = end - len(strings.TrimLeft(text[start:end], around))
-		all = append(all, place{row.start + start, row.start + end})
+// tagged reads the value between two tags.
+func (f *field) tagged(i int) int {
+	i = skipAll(f.text, i)
+	v := f.value(i, "<\n", place{})
+	if v.quoted || v.end <= v.start || !strings.HasPrefix(f.text[v.end:], "</") || !f.inTag(&v) {
+		return 0
 	}
-	at := 0
-	for _, m := range delimiter.FindAllStringIndex(text, -1) {
-		add(at, m[0])
-		at = m[1]
+	f.found(v.start, v.end)
+	return v.end
+}
+
+// column reads the column of a table whose header is the name.
+func (f *field) column() int {
+	t := f.text
+	if i := skipSpaces(t, f.end); i < len(t) && i < f.end+2 && strings.IndexByte("|\t\r\n,*`", t[i]) < 0 {
+		return 0
 	}
-	add(at, len(text))
-	return all
+	to := strings.IndexByte(t[f.start:min(len(t), f.start+within)], '\n')
+	if to < 0 {
+		return 0
+	}
+	to += f.start
+	before := f.line()
+	header := before + t[f.start:to]
+	if strings.ContainsAny(header, "\"'(){}[]:;=") {
+		return 0
+	}
+	for n, delimiter := range cells {
+		all := delimiter().Split(header, -1)
+		if n > 0 && slices.Contains(all, "") { // except for |a|b|
+			continue
+		}
+		index := len(delimiter().Split(before, -1)) - 1
+		if len(all) > 1 && index < len(all) && strings.Trim(all[index], " *`\r") == f.name {
+			return f.below(to+1, delimiter, index, len(all))
+		}
+	}
+	return 0
+}
+
+// cells are the delimiters of the cells of a table.
+var cells = [...]expression{expr(`\|`), expr(`\t`), expr(`,`), expr(` {2,}`)}
+
+// below finds the secrets in a column of the rows that begin at i.
+func (f *field) below(i int, delimiter expression, index, width int) (last int) {
+	rows := 0
+	for line := range f.v.lines(i) {
+		row := strings.TrimSuffix(f.text[line.start:line.end], "\r")
+		if strings.Trim(row, "-+|=: ") == "" && row != "" {
+			continue
+		}
+		all := delimiter().Split(row, -1)
+		if rows++; rows > 32 || len(all) != width {
+			return last
+		}
+		v := value{text: strings.Trim(all[index], " *`\"")}
+		if classOf(v.text) != noSecret {
+			return last // another header
+		}
+		if v.text == "" || !f.looksSecret(&v, place{}) {
+			continue
+		}
+		before := 0 // the cell, in the row
+		for n, m := range delimiter().FindAllStringIndex(row, index) {
+			if n == index-1 {
+				before = m[1]
+			}
+		}
+		at := line.start + before + strings.Index(row[before:], v.text)
+		f.found(at, at+len(v.text))
+		last = at + len(v.text)
+	}
+	return last
 }

@@ -30,7 +30,7 @@ func KnownID(s string) bool {
 	for len(s) >= shortest {
 		var part string
 		part, s, _ = strings.Cut(s, "\n")
-		if len(part) >= shortest && !isUUID(part) && !hasIDForm(part) && !isShortID(part) {
+		if len(part) >= shortest && !isUUID(part) && !isUUIDPart(part) && !hasIDForm(part) && !isShortID(part) {
 			return false
 		}
 	}
@@ -67,7 +67,7 @@ func hasIDForm(s string) bool {
 
 // isHarmlessWord reports whether a word is an id of a known form, or not random.
 func isHarmlessWord(s string) bool {
-	if hasIDForm(s) || isUUID(s) || len(s) < 16 {
+	if hasIDForm(s) || isUUID(s) || isUUIDPart(s) || len(s) < 16 {
 		return true
 	}
 	const mostRandom = 20
@@ -83,14 +83,18 @@ func isHarmlessWord(s string) bool {
 	return random < mostRandom
 }
 
-// isUUID reports whether a text is a UUID, which may have a short suffix: agents number the
-// calls of a request like that.
+// isUUID reports whether a text is a UUID.
 func isUUID(s string) bool {
-	const uuid, suffix = 36, 12
-	if len(s) < uuid || len(s) > uuid+suffix || len(s) > uuid && strings.IndexByte("-_.", s[uuid]) < 0 {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	return s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && hexesAndDashes.all(s[:uuid])
+	return hexesAndDashes.all(s)
+}
+
+// isUUIDPart reports whether a text is a UUID with a short suffix: agents number
+// the calls of a request like that.
+func isUUIDPart(s string) bool {
+	return len(s) > 36 && len(s) <= 36+12 && isUUID(s[:36]) && strings.IndexByte("-_.", s[36]) >= 0
 }
 
 // isHexRun reports whether a word is nothing but hexadecimal digits.

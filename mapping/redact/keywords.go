@@ -89,6 +89,13 @@ func (m *matcher) find(text string, hit func(word, start, end int)) {
 	}
 }
 
+// in reports whether one of the words is in text.
+func (m *matcher) in(text string) bool {
+	any := false
+	m.find(text, func(int, int, int) { any = true })
+	return any
+}
+
 // from calls hit for the words that begin at start.
 func (m *matcher) from(text string, start int, hit func(word, start, end int)) {
 	node := 0

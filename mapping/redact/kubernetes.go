@@ -14,7 +14,9 @@ func kubernetesSecrets(v *view, hits []place, found func(start, end int)) {
 		}
 		for _, m := range dataLabel().FindAllStringIndex(v.text[from:to], -1) {
 			f := field{v: v, text: v.text, start: from + m[0], end: from + m[1], class: datum, many: true, found: found, fieldCache: &fieldCache{}}
-			f.members()
+			if f.block() == 0 {
+				f.list()
+			}
 		}
 		done = to
 	}

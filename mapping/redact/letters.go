@@ -63,14 +63,6 @@ func setOfLetters(letters string) *letterSet {
 	return &set
 }
 
-const (
-	hexes  = "0123456789abcdefABCDEF"
-	alnum  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	digits = "0123456789"
-	word   = alnum + "_-"
-	base64 = alnum + "+/="
-)
-
 var (
 	inDigits       = setOfLetters(digits)
 	inHexes        = setOfLetters(hexes)

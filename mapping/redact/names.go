@@ -2,6 +2,7 @@ package redact
 
 import (
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -29,6 +30,9 @@ func classOf(name string) class {
 
 // classify is like classOf, but also knows the names of lists: api_keys.
 func classify(name string) (c class, plural bool) {
+	if !mayName(name) {
+		return noSecret, false
+	}
 	var room [8]string
 	words := splitName(room[:0], name)
 	for len(words) > 1 && isSuffix(words[len(words)-1]) {
@@ -80,6 +84,12 @@ func isSuffix(word string) bool {
 	word = strings.TrimRight(word, digits)
 	return word == "" || is("suffix", word)
 }
+
+var nameWords = sync.OnceValue(func() *matcher { return newMatcher(rulesTable().nameKeywords) })
+
+// mayName reports whether a name may say something about its value. Most do not, and to
+// split a name takes ten times as long.
+func mayName(name string) bool { return nameWords().in(name) }
 
 // splitName splits a name into lower-case words, which it appends to words.
 func splitName(words []string, name string) []string {

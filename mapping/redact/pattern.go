@@ -10,27 +10,15 @@ import (
 	"sync"
 )
 
-// A pattern is a regular expression and the words one of which is in every match. Each
-// row of rules.txt about tokens, commands, calls and patterns becomes one, as do the rules
-// of gitleaks.
+// A pattern is a regular expression and the words one of which is in every match.
 type pattern struct {
 	ID       string
 	Regex    string
 	Group    int
 	Entropy  float64
 	Keywords []string
-
-	kind   patternKind
-	within int // how far from a keyword a match may be, 0 for defaultReach
+	Within   int `json:"-"` // how far from a keyword a match may be
 }
-
-type patternKind int
-
-const (
-	expressionKind patternKind = iota
-	tokenKind                  // a match is the keyword and random letters; half of it may be in the next string or line
-	commandKind                // the keywords are programs, and a match ends with the command
-)
 
 // defaultReach is how far from its word a pattern looks for a match. If a match ends
 // there, the pattern looks further.
@@ -45,13 +33,13 @@ type search struct {
 	// saves a look at most words: "s." is in every other line of code, but seldom
 	// at a word boundary.
 	anchored, boundary bool
-	assigned           bool                     // a word is followed by an operator
-	looks              func(secret string) bool // nil if any secret will do
+	assigned           bool // a word is followed by an operator
+	looks              func(secret string) bool
 }
 
 // looks are the tests that a group of a pattern may be named after.
 var looks = map[string]func(string) bool{
-	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || appPassword().MatchString(v) },
+	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
 	"random":   isRandom,
 	"argument": func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
 	"digits":   func(v string) bool { return strings.ContainsAny(v, digits) },
@@ -70,7 +58,7 @@ var looks = map[string]func(string) bool{
 		if !ok { // a token instead of a user
 			return len(user) >= 16 && strings.ContainsAny(user, digits) && !strings.Contains(user, ".")
 		}
-		return pass != "" && !placeholder(pass) && v[0] != markByte &&
+		return pass != "" && !placeholder(pass) && !isMark(v) &&
 			(!oneOf(user, "user", "username", "login", "name", "redacted", "[user") || !oneOf(pass, "password", "passwd", "passwd]", "redacted"))
 	},
 }
@@ -82,6 +70,11 @@ const (
 	beforeName = `[\w.-]{0,50}?`
 	operator   = `(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)`
 )
+
+// accepts reports whether a match may begin at a hit.
+func (s *search) accepts(text string, h place) bool {
+	return !s.anchored || !s.boundary || h.start == 0 || !isWordByte(text[h.start-1])
+}
 
 // rule compiles the pattern when a text first has one of its words. Most are
 // never needed.
@@ -96,12 +89,24 @@ func (p pattern) rule() rule {
 		keywords = append(keywords, strings.ToLower(k))
 	}
 	return rule{name: p.ID, keywords: keywords, accepts: accepts, find: func(v *view, hits []place, found func(start, end int)) {
-		ready().find(v, hits, found)
+		s, text := ready(), v.text
+		done := 0 // where the last secret ends
+		if !s.anchored {
+			for _, w := range windows(hits, s.reach, len(text)) {
+				done = max(done, s.in(text, place{max(w.start, done), max(w.end, done)}, found))
+			}
+			return
+		}
+		for _, h := range hits {
+			if h.start >= done {
+				done = max(done, s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found))
+			}
+		}
 	}}
 }
 
 func newSearch(p pattern) *search {
-	s := &search{pattern: p, reach: cmp.Or(p.within, defaultReach)}
+	s := &search{pattern: p, reach: cmp.Or(p.Within, defaultReach), looks: func(string) bool { return true }}
 	expr := p.Regex
 	if strings.Contains(expr, operator) {
 		expr = strings.Replace(expr, beforeName, "", 1)
@@ -110,7 +115,7 @@ func newSearch(p pattern) *search {
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
-	s.anchored = p.kind != commandKind
+	s.anchored = true
 	for _, prefix := range literalPrefixes(parsed) {
 		s.anchored = s.anchored && slices.ContainsFunc(p.Keywords, func(k string) bool {
 			return strings.HasPrefix(strings.ToLower(prefix), strings.ToLower(k))
@@ -132,49 +137,6 @@ func newSearch(p pattern) *search {
 	return s
 }
 
-// accepts reports whether a match may begin at a hit.
-func (s *search) accepts(text string, h place) bool {
-	if s.kind == commandKind {
-		return isProgram(text, h)
-	}
-	return !s.anchored || !s.boundary || h.start == 0 || !isWordByte(text[h.start-1])
-}
-
-// find finds the pattern around the hits of its words.
-func (s *search) find(v *view, hits []place, found func(start, end int)) {
-	done := 0 // where the last secret ends
-	for _, w := range s.windows(v, hits) {
-		if w.start >= done || !s.anchored {
-			done = max(done, s.in(v.text, place{max(w.start, done), max(w.end, done)}, found))
-		}
-	}
-}
-
-// windows returns the pieces of a text in which matches may be. Those of an anchored pattern
-// begin with a word, the others do not overlap.
-func (s *search) windows(v *view, hits []place) (ws []place) {
-	for _, h := range hits {
-		w := place{h.start, min(len(v.text), h.start+s.reach)}
-		n := len(ws)
-		switch {
-		case s.anchored:
-		case s.kind == commandKind:
-			if n > 0 && h.start < ws[n-1].end {
-				continue
-			}
-			w.end = commandEnd(v, h.start)
-		default:
-			w = place{max(0, h.end-s.reach-8), min(len(v.text), h.start+s.reach+8)}
-			if n > 0 && w.start <= ws[n-1].end {
-				ws[n-1].end = max(ws[n-1].end, w.end)
-				continue
-			}
-		}
-		ws = append(ws, w)
-	}
-	return ws
-}
-
 // in finds the pattern in a piece of text, and returns the end of the last secret. If a
 // secret reaches the end of the piece, it searches a larger piece.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
@@ -184,17 +146,11 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 		if !s.isSecret(text, start, end) {
 			continue
 		}
-		if w.start+m[1] == w.end && w.end < len(text) && s.kind != commandKind {
+		if w.start+m[1] == w.end && w.end < len(text) {
 			return s.in(text, place{max(w.start, done), min(len(text), w.end+w.end-w.start)}, found)
 		}
 		done = wordEnd(text, end)
 		found(start, done)
-		if s.kind != tokenKind {
-			continue
-		}
-		if rest, ok := restOf(text, done); ok {
-			found(rest.start, rest.end)
-		}
 	}
 	return done
 }
@@ -203,15 +159,6 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 func (s *search) isSecret(text string, start, end int) bool {
 	secret := text[start:end]
 	switch {
-	case s.kind == commandKind:
-		return isArgument(secret)
-	case s.kind == tokenKind:
-		const shortest = 4 // of prefixes that a text in base64 seldom has
-		prefix := s.Keywords[0]
-		secret = secret[len(prefix):]
-		if len(prefix) < shortest && start > 1 && text[start-1] == '-' && isWordByte(text[start-2]) || !looksIssued(secret) {
-			return false
-		}
 	case start > 1 && text[start-1] == '+' && isWordByte(text[start-2]): // base64 goes on
 		return false
 	case s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret):
@@ -219,7 +166,7 @@ func (s *search) isSecret(text string, start, end int) bool {
 	case s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits): // s.bypassDocumentValidation
 		return false
 	}
-	return entropy(secret) >= s.Entropy && !placeholder(secret) && (s.looks == nil || s.looks(secret))
+	return entropy(secret) >= s.Entropy && !placeholder(secret) && s.looks(secret)
 }
 
 // wordEnd returns the end of the word that i is in: a key that is longer than its rule
@@ -253,6 +200,20 @@ func literalPrefixes(re *syntax.Regexp) []string {
 		return all
 	}
 	return []string{""}
+}
+
+// windows returns the pieces of a text within reach of the words.
+func windows(hits []place, reach, length int) []place {
+	var ws []place
+	for _, h := range hits {
+		w := place{max(0, h.end-reach-8), min(length, h.start+reach+8)}
+		if n := len(ws); n > 0 && w.start <= ws[n-1].end {
+			ws[n-1].end = max(ws[n-1].end, w.end)
+			continue
+		}
+		ws = append(ws, w)
+	}
+	return ws
 }
 
 // entropy returns Shannon's entropy in bits per byte.

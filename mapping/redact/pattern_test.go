@@ -25,9 +25,6 @@ func TestPatterns(t *testing.T) {
 	filler := strings.Repeat("func add(a, b int) int { return a + b }\n", 100)
 	tried := 0
 	for _, p := range slices.Concat(rulesTable().patterns, file.Rules) {
-		if p.kind == commandKind { // its words alone are no command
-			continue
-		}
 		re := regexp.MustCompile(p.Regex)
 		parsed, err := syntax.Parse(p.Regex, syntax.Perl)
 		if err != nil {
@@ -43,7 +40,7 @@ func TestPatterns(t *testing.T) {
 			for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 				search := newSearch(p)
 				start, end := group(m, search.Group)
-				if !search.isSecret(text, start, end) || m[1]-m[0] > search.reach {
+				if secret := text[start:end]; entropy(secret) < p.Entropy || placeholder(secret) || !search.looks(secret) || m[1]-m[0] > search.reach {
 					continue
 				}
 				tried++

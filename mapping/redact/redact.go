@@ -20,7 +20,6 @@
 package redact
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -73,9 +72,27 @@ func New(own, off []string) (*Redactor, error) {
 
 // Find returns the secrets in a text, in order and without overlaps.
 func (r *Redactor) Find(text string) []Finding {
-	found := r.load().find(text)
-	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Start-b.Start, b.End-a.End) })
-	return Merge(found)
+	return normalize(text, r.load().find(text))
+}
+
+// normalize sorts findings, merges those that overlap, and drops findings inside marks.
+func normalize(text string, found []Finding) []Finding {
+	if len(found) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		if a.Start != b.Start {
+			return a.Start - b.Start
+		}
+		return b.End - a.End
+	})
+	marks := marksIn(text)
+	return Merge(slices.DeleteFunc(found, func(f Finding) bool {
+		for len(marks) > 0 && marks[0].end <= f.Start {
+			marks = marks[1:]
+		}
+		return len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end
+	}))
 }
 
 // Merge merges findings that overlap, in place. They must be in the order of their

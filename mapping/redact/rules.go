@@ -12,7 +12,7 @@ type place struct{ start, end int }
 // A rule finds secrets of one kind around its keywords.
 type rule struct {
 	name     string
-	keywords []string                        // none means everywhere
+	keywords []string                        // none means everywhere, and in the text as it is written
 	accepts  func(text string, h place) bool // cheap filter for hits; nil accepts all
 	find     func(v *view, hits []place, found func(start, end int))
 }
@@ -61,37 +61,41 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 }
 
 // find returns the findings of all rules, in the order of the rules.
-func (s *ruleSet) find(text string) (found []Finding) {
+func (s *ruleSet) find(text string) []Finding {
+	var found []Finding
+	if len(s.anywhere) > 0 {
+		found = s.findAnywhere(text)
+	}
 	v := newView(text)
-	by := func(rule string) func(start, end int) {
-		return func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rule}) }
+	if hits := s.hitsIn(v.text); len(hits) > 0 || len(v.text) >= shortestKey {
+		v.json = inBrackets(text)
+		found = s.findAt(hits, v, found)
 	}
+	return found
+}
+
+// findAnywhere returns the findings of the rules without keywords.
+func (s *ruleSet) findAnywhere(text string) (found []Finding) {
 	for _, n := range s.anywhere {
-		s.rules[n].find(v, nil, by(s.rules[n].name))
-	}
-	hits := s.hitsIn(v.text)
-	if len(hits) == 0 && len(v.text) < shortestKey {
-		return found
-	}
-	v.json = inBrackets(text)
-	if s.bareKeys {
-		bareKeys(v, by(rulePrivateKey))
-	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
-	var places []place
-	for i, h := range hits {
-		places = append(places, h.at)
-		if i+1 == len(hits) || hits[i+1].rule != h.rule {
-			s.rules[h.rule].find(v, places, by(s.rules[h.rule].name))
-			places = places[:0]
-		}
+		r := &s.rules[n]
+		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
 	}
 	return found
 }
 
 // hitsIn returns the keywords in the text of a view.
 func (s *ruleSet) hitsIn(text string) (hits []hit) {
+	marks, marked := []place(nil), false
 	s.matcher.find(text, func(word, start, end int) {
+		if !marked {
+			marks, marked = marksIn(text), true
+		}
+		for len(marks) > 0 && marks[0].end <= start {
+			marks = marks[1:]
+		}
+		if len(marks) > 0 && marks[0].start < end {
+			return
+		}
 		for _, n := range s.rulesByKeyword[word] {
 			if accepts := s.rules[n].accepts; accepts == nil || accepts(text, place{start, end}) {
 				hits = append(hits, hit{n, place{start, end}})
@@ -101,11 +105,46 @@ func (s *ruleSet) hitsIn(text string) (hits []hit) {
 	return hits
 }
 
+// findAt adds what the rules find at their keywords to found.
+func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
+	if s.bareKeys {
+		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
+	var places []place
+	for i, h := range hits {
+		places = append(places, h.at)
+		if i+1 == len(hits) || hits[i+1].rule != h.rule {
+			r := &s.rules[h.rule]
+			r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
+			places = places[:0]
+		}
+	}
+	return found
+}
+
+// marksIn returns the marks of earlier findings: nothing is found inside a mark.
+func marksIn(text string) (marks []place) {
+	const longest = 64
+	for i := 0; ; {
+		n := strings.Index(text[i:], markPrefix)
+		if n < 0 {
+			return marks
+		}
+		start := i + n
+		i = start + len(markPrefix)
+		if end := strings.IndexByte(text[i:min(len(text), i+longest)], ']'); end >= 0 {
+			i += end + 1
+			marks = append(marks, place{start, i})
+		}
+	}
+}
+
 // everywhere returns a rule for a regular expression without keywords.
 func everywhere(name string, re *regexp.Regexp) rule {
 	return rule{name: name, find: func(v *view, _ []place, found func(start, end int)) {
 		for _, m := range re.FindAllStringSubmatchIndex(v.text, -1) {
-			if start, end := group(m, 0); end > start && v.text[start] != markByte {
+			if start, end := group(m, 0); end > start && !isMark(v.text[start:]) {
 				found(start, end)
 			}
 		}

@@ -22,8 +22,10 @@ var gitleaks []byte
 
 // A table is what rules.txt says.
 type table struct {
+	tokens       []token
 	patterns     []pattern
-	classes      map[string]class // by name, as written in the table
+	commands     map[string][]expression // by program
+	classes      map[string]class        // by name, as written in the table
 	nameSuffixes []nameSuffix
 	nameKeywords []string                   // what the names contain
 	words        map[string]map[string]bool // by list
@@ -36,7 +38,7 @@ type nameSuffix struct {
 }
 
 var rulesTable = sync.OnceValue(func() *table {
-	t := &table{classes: map[string]class{}, words: map[string]map[string]bool{}, ordered: map[string][]string{}}
+	t := &table{commands: map[string][]expression{}, classes: map[string]class{}, words: map[string]map[string]bool{}, ordered: map[string][]string{}}
 	for line := range strings.Lines(ownRules) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " # ")
 		if line == "" || line[0] == '#' {
@@ -112,9 +114,10 @@ func is(list, word string) bool { return rulesTable().words[list][strings.ToLowe
 func list(name string) []string { return rulesTable().ordered[name] }
 
 func (t *table) addCommand(column []string) {
-	t.patterns = append(t.patterns, pattern{
-		ID: ruleCommand, Regex: commandExpr(column[1]), Keywords: strings.Split(column[0], ","), kind: commandKind,
-	})
+	e := expr(commandExpr(column[1]))
+	for program := range strings.SplitSeq(column[0], ",") {
+		t.commands[program] = append(t.commands[program], e)
+	}
 }
 
 // addCall makes a pattern of the function, the arguments before the secret and the
@@ -132,7 +135,7 @@ func (t *table) addCall(column []string) {
 func (t *table) addPattern(column []string) {
 	p := pattern{ID: column[0], Regex: column[2]}
 	keywords, within, _ := strings.Cut(column[1], "@@")
-	p.within, _ = strconv.Atoi(within)
+	p.Within, _ = strconv.Atoi(within)
 	for k := range strings.SplitSeq(keywords, "|") {
 		k = strings.ReplaceAll(strings.ReplaceAll(k, `\t`, "\t"), "~", " ")
 		p.Keywords = append(p.Keywords, k)
@@ -140,28 +143,43 @@ func (t *table) addPattern(column []string) {
 	t.patterns = append(t.patterns, p)
 }
 
-// addToken makes a pattern of a prefix, the letters that may follow it, and how many must.
 func (t *table) addToken(column []string) {
-	m := tokenForm.FindStringSubmatch(column[1])
-	if m == nil {
+	from, n := strings.LastIndexByte(column[1], '{'), strings.LastIndexByte(column[1], ':')
+	if from < 0 || n < from {
 		panic("rules.txt: no form of a token: " + column[1])
 	}
-	prefix, class := m[1], letters[m[2]]
-	for _, further := range m[3] {
-		class = `\` + string(further) + class
+	k := token{rule: column[0], prefix: column[1][:from]}
+	form := column[1][from+1 : n]
+	var err error
+	if k.min, err = strconv.Atoi(strings.TrimSuffix(column[1][n+1:], "}")); err != nil {
+		panic("rules.txt: " + err.Error())
 	}
-	expr := regexp.QuoteMeta(prefix) + `[` + class + `]{` + m[4] + `,}`
-	if isWordByte(prefix[0]) {
-		expr = `\b` + expr
+	for _, a := range alphabets {
+		if further, ok := strings.CutPrefix(form, a.name); ok {
+			k.letters = setOfLetters(a.letters + further)
+			break
+		}
 	}
-	t.patterns = append(t.patterns, pattern{ID: column[0], Regex: expr, Keywords: []string{prefix}, kind: tokenKind})
+	if k.letters == nil {
+		panic("rules.txt: unknown letters " + form)
+	}
+	t.tokens = append(t.tokens, k)
 }
 
-// tokenForm is a prefix, the letters that may follow it, further such letters and how many
-// must follow: {hex-:36}.
-var tokenForm = regexp.MustCompile(`^(.+)\{(hex|alnum|word|dotted|base64)(.*):(\d+)\}$`)
+// alphabets are the letters that tokens are made of. A form may add further ones to
+// them: {hex-:36}.
+var alphabets = []struct{ name, letters string }{
+	{"hex", hexes}, {"alnum", alnum}, {"digits", digits}, {"word", word}, {"dotted", dotted}, {"base64", base64}, {"urlish", dotted + "+/=%~"},
+}
 
-var letters = map[string]string{"hex": `0-9a-fA-F`, "alnum": `A-Za-z0-9`, "word": `\w-`, "dotted": `\w.-`, "base64": `A-Za-z0-9+/=`}
+const (
+	hexes  = "0123456789abcdefABCDEF"
+	alnum  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	digits = "0123456789"
+	word   = alnum + "_-"
+	dotted = word + "."
+	base64 = alnum + "+/="
+)
 
 // builtin returns the rules that are on by default.
 func builtin() []rule {
@@ -172,8 +190,10 @@ func builtin() []rule {
 	t := rulesTable()
 	rules := []rule{
 		{name: ruleAssignment, keywords: t.nameKeywords, find: assignments},
+		{name: ruleCommand, keywords: t.programs(), accepts: isProgram, find: commands},
 		{name: ruleFile, keywords: []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, find: kubernetesSecrets},
 	}
+	rules = append(rules, tokenRules(t.tokens)...)
 	for _, p := range slices.Concat(t.patterns, file.Rules) {
 		if p.ID != "curl-auth-user" { // a command line is read as one
 			rules = append(rules, p.rule())

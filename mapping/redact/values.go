@@ -16,10 +16,10 @@ const (
 // secret reports whether the value of a name of this class is a secret.
 func (c class) secret(v string, how writing) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 3 || v[0] == ' ' || placeholder(v) || is("plain", lower) || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, list("file-end")...) || reference().MatchString(lower) {
+	if len(v) < 3 || v[0] == ' ' || placeholder(v) || is("plain", lower) || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, list("file-end")...) || isReference(lower) {
 		return false
 	}
-	if c == password && appPassword().MatchString(v) {
+	if c == password && isAppPassword(v) {
 		return true
 	}
 	m := makeupOf(v)
@@ -58,18 +58,34 @@ func (c class) secret(v string, how writing) bool {
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
 }
 
-// appPassword is a password that Google made up for an app, as it is shown
+// isAppPassword reports whether a value is a password that Google made up for an
+// app, as it is shown: four groups of four letters
 // (support.google.com/accounts/answer/185833).
-var appPassword = expr(`^[a-z]{4}(?: [a-z]{4}){3}$`)
+func isAppPassword(v string) bool {
+	if len(v) != 19 || strings.Count(v, " ") != 3 || strings.Trim(v, " abcdefghijklmnopqrstuvwxyz") != "" {
+		return false
+	}
+	return v[4] == ' ' && v[9] == ' ' && v[14] == ' '
+}
 
-// reference is an address, a version or a date.
-var reference = expr(`^(?:urn:|data:|#)|://|/(?:tcp|udp)$|^[a-z_][\w.]*:\d{2,}$|^[\^~>=v ]*\d+\.\d+\.\d+[a-ehlprt\d-]*$|^\d{4}-\d\d-\d\d`)
+// isReference reports whether a value is an address, a version or a number.
+func isReference(lower string) bool {
+	if strings.Contains(lower, "://") || hasSuffix(lower, "/tcp", "/udp") || hasPrefix(lower, "urn:", "data:", "#") {
+		return true
+	}
+	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
+		return true
+	}
+	number := strings.TrimLeft(lower, "^~>=v ")
+	return number != "" && isDigit(number[0]) && strings.Count(number, ".") == 2 && strings.Trim(number, "0123456789.-abcdehlrpt") == "" &&
+		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
+}
 
 // isStrong reports whether a word looks like a password: it has letters and
 // digits.
 func isStrong(v string) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 6 || len(v) > 128 || placeholder(v) || is("plain", lower) || reference().MatchString(lower) || hasSuffix(lower, list("file-end")...) || isChain(v) {
+	if len(v) < 6 || len(v) > 128 || placeholder(v) || is("plain", lower) || isReference(lower) || hasSuffix(lower, list("file-end")...) || isChain(v) {
 		return false
 	}
 	m := makeupOf(v)
@@ -90,7 +106,7 @@ func isTerm(lower string) bool {
 // isRandom reports whether a word looks generated: there are digits between its
 // letters.
 func isRandom(v string) bool {
-	if len(v) < 8 || placeholder(v) || reference().MatchString(strings.ToLower(v)) || strings.ContainsAny(v, " \t\n(){}<>[];,\"'`|\\") {
+	if len(v) < 8 || placeholder(v) || isReference(strings.ToLower(v)) || strings.ContainsAny(v, " \t\n(){}<>[];,\"'`|\\") {
 		return false
 	}
 	m := makeupOf(v)
@@ -98,17 +114,7 @@ func isRandom(v string) bool {
 		return len(v) >= 32 && m.upper > 8 && m.letters-m.upper > 8 && m.isKey(v) && !isMixedWords(v)
 	}
 	turns := turnsOf(v)
-	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isChain(v)
-}
-
-// looksIssued reports whether what follows a prefix is random. In sk-spinner-container
-// it is not.
-func looksIssued(rest string) bool {
-	m := makeupOf(rest)
-	if m.digits == 0 {
-		return m.upper > 2 && m.letters-m.upper > 2 && entropy(rest) > 3
-	}
-	return entropy(rest) > 2.5 && (m.letters > 0 || len(rest) >= 16) && (m.joiners == 0 || m.letters == 0 || turnsOf(rest) >= 3)
+	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isDate(v) && !isChain(v)
 }
 
 // isMixedWords reports whether letters are words in camelCase.
@@ -120,6 +126,11 @@ func isMixedWords(v string) bool {
 		}
 	}
 	return runs < len(v)/3
+}
+
+// isDate reports whether a value begins with a date.
+func isDate(v string) bool {
+	return len(v) >= 10 && isDigits(v[:4]) && v[4] == '-' && isDigits(v[5:7]) && v[7] == '-' && isDigits(v[8:10])
 }
 
 // A makeup counts the kinds of characters in a value.
@@ -207,11 +218,11 @@ func turnsOf(v string) (turns int) {
 // placeholder reports whether a value is in place of a secret: a mask, a variable,
 // an example.
 func placeholder(s string) bool {
-	if s == "" || strings.Count(s, s[:1]) == len(s) { // xxxx
+	if s == "" || isMark(s) || strings.Count(s, s[:1]) == len(s) { // xxxx
 		return true
 	}
 	switch s[0] {
-	case '<', '{', '(', ']', markByte:
+	case '<', '{', '(', ']':
 		return true
 	case '[':
 		return strings.HasSuffix(s, "]")

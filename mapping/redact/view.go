@@ -3,7 +3,6 @@ package redact
 import (
 	"iter"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,7 +12,6 @@ import (
 // characters, with full-width characters as ASCII, and with quotes, line breaks,
 // separators and letters decoded from the ways in which they are escaped: \", \u003d,
 // %3D, &quot;. Rules look at views, so they need not know about JSON in strings of JSON.
-// The mark of an earlier finding is one character, so that nothing is found in it.
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
@@ -39,7 +37,7 @@ func (e *escape) next() int {
 
 // mayEscape is the set of bytes that may begin an escape: also the first bytes of characters
 // beyond ASCII that may be invisible, a space or full-width.
-var mayEscape = setOfLetters("[\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
+var mayEscape = setOfLetters("\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
 
 func newView(raw string) *view {
 	i := nextEscape(raw, 0)
@@ -48,14 +46,12 @@ func newView(raw string) *view {
 	}
 	v := &view{}
 	var b strings.Builder
+	b.Grow(len(raw))
 	percent := isPercentEncoded(raw[i:])
 	last := 0
 	for i < len(raw) {
 		c, width, ok := readEscape(raw[i:], percent)
 		if ok {
-			if last == 0 {
-				b.Grow(len(raw))
-			}
 			b.WriteString(raw[last:i])
 			v.escapes = append(v.escapes, escape{b.Len(), i, int32(width), raw[i], c == 0})
 			if c != 0 {
@@ -86,21 +82,18 @@ func nextEscape(s string, i int) int {
 // percent-encoded.
 func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 	switch s[0] {
-	case '[':
-		width = markLength(s)
-		return markByte, max(1, width), width > 0
 	case '\x1b':
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
 	case '%':
-		if !percent {
+		if !percent || len(s) < 3 {
 			return 0, 1, false
 		}
-		r, ok := hexadecimal(s[1:], 2)
-		if !ok || r == '`' || !isStructure(byte(r)) && r != ' ' {
+		c, ok = hexByte(s[1:3])
+		if !ok || c == '`' || !isStructure(c) && c != ' ' {
 			return 0, 1, false
 		}
-		return byte(r), 3, true
+		return c, 3, true
 	case '&':
 		for _, e := range entities {
 			if strings.HasPrefix(s, e.name) {
@@ -114,18 +107,6 @@ func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 	r, width := utf8.DecodeRuneInString(s)
 	c, ok = plainOf(r)
 	return c, width, ok
-}
-
-// markByte stands for a mark in a view. It is in no text that people read.
-const markByte = '\x7f'
-
-// markLength returns the length of the mark that s begins with, 0 if there is none.
-func markLength(s string) int {
-	const longest = 64
-	if !isMark(s) {
-		return 0
-	}
-	return strings.IndexByte(s[:min(len(s), len(markPrefix)+longest)], ']') + 1
 }
 
 // plainOf returns the character that a character beyond ASCII is shown as: a full-width
@@ -206,22 +187,16 @@ func codePoint(s string) (r rune, size int) {
 		return '\x1b', 1
 	case strings.HasPrefix(s, "033"):
 		return '\x1b', 3
-	case s[0] == 'u':
-		if r, ok := hexadecimal(s[1:], 4); ok {
-			return r, 5
+	case s[0] == 'u' && len(s) >= 5:
+		high, ok := hexByte(s[1:3])
+		if low, ok2 := hexByte(s[3:5]); ok && ok2 {
+			return rune(high)<<8 | rune(low), 5
 		}
-	case s[0] == 'x':
-		if r, ok := hexadecimal(s[1:], 2); ok {
-			return r, 3
-		}
+	case s[0] == 'x' && len(s) >= 3:
+		c, _ := hexByte(s[1:3])
+		return rune(c), 3
 	}
 	return 0, 0
-}
-
-// hexadecimal reads the digits that s begins with.
-func hexadecimal(s string, digits int) (r rune, ok bool) {
-	n, err := strconv.ParseUint(s[:min(len(s), digits)], 16, 32)
-	return rune(n), err == nil && len(s) >= digits
 }
 
 var entities = []struct {
@@ -275,6 +250,21 @@ func controlSequence(s string) int {
 		}
 	}
 	return 0
+}
+
+func hexByte(s string) (byte, bool) {
+	var c byte
+	for i := range 2 {
+		switch d := s[i]; {
+		case '0' <= d && d <= '9':
+			c = c<<4 | (d - '0')
+		case 'a' <= d|' ' && d|' ' <= 'f':
+			c = c<<4 | (d | ' ' - 'a' + 10)
+		default:
+			return 0, false
+		}
+	}
+	return c, true
 }
 
 // before returns the number of escapes before the character at i.

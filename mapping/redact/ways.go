@@ -10,8 +10,7 @@ import (
 type way struct {
 	example string
 	first   string     // the bytes that the separator may begin with; any if there are none
-	after   string     // the bytes one of which must come before the name, as field.before returns it
-	before  expression // what comes before the name; its group, if there is one, is where the value begins
+	before  expression // what comes before the name in its line; nil if it does not matter
 	between expression // what comes between name and value; its first group is the separator
 	stops   string     // the bytes that end a value without quotes; none if it must be in quotes
 	secret  func(f *field, v *value, sep place) bool
@@ -25,50 +24,33 @@ const (
 	wordStops  = " \t\r\n\"'`<>"
 	valueStops = wordStops + ",;(){}[]|&"
 
-	closing = "\\A[\"'`]{0,3}\\]?" // the quotes and brackets around a name
-	// The labels of a name that is itself a value and of its value, and what may be between
-	// them in an object, an element or lines of YAML.
-	nameLabel  = "(?i)(?:<{{name-label}}>|\\b{{name-label}}[\"'`]*(?:[ \\t]*[:=][ \\t]*[\"'`]*|[ \\t]+[\"'`]+))[\\w./-]*$"
-	valueLabel = "\\b{{value-label}}\\b[\"'`]*[ \\t]*[:=>]\\s*()"
-	inObject   = `[^{}\n</]|/[^>]|` + tag + `|\n[\s+#>|]*-?\t*(?:\b|["']|` + tag + `)`
-	nested     = `\{(?:[^{}]|\{[^{}]*\})*\}`
-	tag        = `<(?:\b|[^\w/{}]|/(?:{{name-label}}|{{value-label}})>)`
-
+	closing   = "\\A[\"'`]{0,3}\\]?" // the quotes and brackets around a name
 	separator = `(\|\|=|\?\?=|\+=|\.=|:: |:=|=>|===?|!=|=|:|<-)`
 )
 
-// An expression is compiled when it is first needed. {{LIST}} in it stands for the words of a
-// list of rules.txt.
+// An expression is compiled when it is first needed.
 type expression func() *regexp.Regexp
 
 func expr(s string) expression {
-	return sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(listName.ReplaceAllStringFunc(s, func(name string) string {
-			return "(?:" + strings.Join(list(strings.Trim(name, "{}")), "|") + ")"
-		}))
-	})
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }
-
-var listName = regexp.MustCompile(`\{\{[\w-]+\}\}`)
 
 // ways are tried in this order: a value that is no secret in one of them may be one in
 // another.
 var ways = []way{
-	{example: "password: |\n  SECRET", first: ":", between: expr(closing + `[ \t]*(:)[ \t]*[|>][-+\d]*[ \t]*(?:#[^\n]*)?\r?\n[ \t]+`), stops: "\r\n", secret: (*field).inScalar},
-	{example: `passwords = ["SECRET"]`, first: `|?+.:=<`, read: (*field).members},
+	{example: "password: |\n  SECRET", first: ":", read: (*field).block},
+	{example: `passwords = ["SECRET"]`, first: `|?+.:=<`, read: (*field).list},
 	{example: `password: str = "SECRET"`, first: `:`, between: expr(closing + `[ \t]*:[ \t]*(?:&(?:'static |mut )?)?[\w.]+[ \t]+(=)[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `["password"]=> string(6) "SECRET"`, first: `=`, between: expr(closing + `[ \t]*(=>)\s*string(?:\(\d+\))? `), secret: (*field).assigned},
 	{example: `password = SECRET`, first: `|?+.:=!<`, between: expr(closing + `[ \t]*` + separator + `[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `setenv("PASSWORD", "SECRET")`, first: `,`, between: expr("\\A[\"'`]{1,3}[ \\t]*(,)\\s*"), secret: (*field).inArguments},
 	{example: "--password SECRET, or in YAML\n- --password\n- SECRET", between: expr(closing + `()(?:[ \t]+|[ \t]*\n[ \t]*- )`), stops: wordStops, secret: (*field).inFlag},
-	{example: `<password>SECRET</password>`, after: "<:\"'`", before: expr("(?:<(?:\\w+:)?|=[ \t]*[\"'`])$"), between: expr("\\A(?:[\"'`]| [^<>\n]*)?(>)\\s*(?:<!\\[CDATA\\[)?"), stops: "<]\n", secret: (*field).inElement},
+	{example: `<password>SECRET</password>`, before: expr("(?:<(?:\\w+:)?|=[ \t]*[\"'`])$"), between: expr("\\A(?:[\"'`]| [^<>\n]*)?(>)\\s*(?:<!\\[CDATA\\[)?"), stops: "<]\n", secret: (*field).inElement},
 	{example: `env.PASSWORD || "SECRET"`, first: `)|?o`, between: expr("\\A(?:[\"'`][\\])]{1,2})?\\)?[ \\t]*(\\|\\||\\?\\?|\\?:|or )[ \\t]*"), secret: (*field).inFallback},
 	{example: `setPassword("SECRET")`, first: `(`, between: expr(`\A(\()[ \t]*`), secret: (*field).inCall},
 	{example: `ENV PASSWORD SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
 	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
-	{example: `{"name": "PASSWORD", "value": "SECRET"}`, after: "\"'`>:=/", before: expr(nameLabel), between: expr(`(?is)\A(?:` + inObject + `|\{)*?` + valueLabel), stops: valueStops, secret: (*field).inPair},
-	{example: `{"name": "PASSWORD", "in": {"value": "x"}, "value": "SECRET"}`, after: "\"'`>:=/", before: expr(nameLabel), between: expr(`(?is)\A(?:` + inObject + `|` + nested + `|\{)*?` + valueLabel), stops: valueStops, secret: (*field).inPair},
-	{example: `{"value": "SECRET", "name": "PASSWORD"}`, after: "\"'`>:=/", before: expr(`(?is)\A(?:.*[^/])?` + valueLabel + `(?:` + inObject + `|` + nested + `)*?` + nameLabel), between: expr(`()`), stops: valueStops, secret: (*field).inPair},
+	{example: `{"name": "PASSWORD", "value": "SECRET"}`, read: (*field).pair},
 	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»?]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
 	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
 	{example: "| password |\n| SECRET |", read: (*field).column},
@@ -77,38 +59,6 @@ var ways = []way{
 
 // connection is what comes before a password in a connection string.
 var connection = expr(`(?i)(?:user ?id|username|uid|user|server|host|data source|database)=[^\n]*$`)
-
-// inScalar is for a block scalar of YAML. Its further lines belong to the value if they are
-// one word each.
-func (f *field) inScalar(v *value, _ place) bool {
-	for line := range f.v.lines(v.start) {
-		text := strings.TrimRight(f.text[line.start:line.end], " \t\r")
-		if line.start == v.start {
-			v.text = text
-		} else if !furtherLine().MatchString(text) || line.end > v.start+longestList {
-			break
-		}
-		v.end = line.start + len(text)
-	}
-	if strings.Contains(v.text, " ") { // a pass phrase, but not a sentence
-		return f.class == password && strings.ContainsAny(v.text, digits) && !strings.HasSuffix(v.text, ".")
-	}
-	return f.class.secret(v.text, conf) || strings.ContainsAny(v.text, digits) && f.class.secret(v.text, quoted)
-}
-
-var furtherLine = expr(`\A[ \t]+(?:[\w+/=-]{12,}|[^\s:]*\d[^\s:]*)\z`)
-
-// inPair is for names and values that both have labels.
-func (f *field) inPair(v *value, sep place) bool {
-	if v.quoted {
-		return f.class.secret(v.text, quoted)
-	}
-	if element := f.value(v.start, "<\n", sep); hasPrefix(f.text[element.end:], "</") && f.inTag(&element) {
-		*v = element
-		return true
-	}
-	return strings.ContainsAny(v.text, digits) && f.class.secret(v.text, conf)
-}
 
 // assigned is for the assignments of the languages that people and agents write.
 func (f *field) assigned(v *value, sep place) bool {
