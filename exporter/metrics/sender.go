@@ -132,7 +132,7 @@ func (s *sender) drain(ctx context.Context, more func() bool) {
 		return
 	}
 	b := exporter.Backlog{
-		Spool: *s.spool, To: s.exporter.Destination(), Metrics: s.exporter,
+		Spool: *s.spool, To: s.exporter.Destination(), Metrics: gated{s.exporter, s.gate},
 		More: func(time.Duration) bool { return s.gate.delay() <= 0 && more() },
 	}
 	if err := b.Send(ctx, ctx); err != nil { // what fails stays in the spool
