@@ -41,16 +41,6 @@ func (g *Gate) pass(ctx context.Context, attempt func() error) error {
 	return err
 }
 
-// A gated uploader makes each of its attempts through a Gate.
-type gated struct {
-	exporter.MetricsUploader
-	gate *Gate
-}
-
-func (g gated) UploadMetrics(ctx context.Context, request []byte) error {
-	return g.gate.pass(ctx, func() error { return g.MetricsUploader.UploadMetrics(ctx, request) })
-}
-
 // wait waits for delay, unless ctx would end before.
 func wait(ctx context.Context, delay time.Duration) error {
 	deadline, bounded := ctx.Deadline()

@@ -56,9 +56,14 @@ func (s *sender) send(ctx context.Context, data []metricdata.Metrics) error {
 	}
 	request, err := s.encode(data)
 	if err == nil {
-		err = s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, request) })
+		err = s.UploadMetrics(ctx, request)
 	}
 	return s.settle(data, err)
+}
+
+// UploadMetrics makes an attempt through the gate.
+func (s *sender) UploadMetrics(ctx context.Context, request []byte) error {
+	return s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, request) })
 }
 
 // hold adds later metrics to those that the receiver has not taken.
@@ -132,7 +137,7 @@ func (s *sender) drain(ctx context.Context, more func() bool) {
 		return
 	}
 	b := exporter.Backlog{
-		Spool: *s.spool, To: s.exporter.Destination(), Metrics: gated{s.exporter, s.gate},
+		Spool: *s.spool, To: s.exporter.Destination(), Metrics: s,
 		More: func(time.Duration) bool { return s.gate.delay() <= 0 && more() },
 	}
 	if err := b.Send(ctx, ctx); err != nil { // what fails stays in the spool
