@@ -13,10 +13,11 @@ type account struct {
 	before struct { // counts of the stream before the run, or this part of the run, began
 		turns, tools, badLines, hidden int
 	}
-	eventBytes int          // of the events so far
-	usage      agent.Usage  // of all model calls
-	logged     agent.Usage  // by the session's log, for the next chat
-	reported   *agent.Usage // of the run, by its result
+	eventBytes   int          // of the events so far
+	usage        agent.Usage  // of all model calls
+	logged       agent.Usage  // by the session's log, for the next chat
+	reported     *agent.Usage // of the run, by its result
+	sessionUsage *agent.Usage // of the session, by the result
 }
 
 type counts struct {
@@ -66,6 +67,9 @@ func (c *account) addCountsTo(a *attributes, s *stream) {
 // addUsageTo adds the usage to a root. If model calls have usage of their own, the
 // root's totals have names that no backend sums up.
 func (c *account) addUsageTo(a *attributes) {
+	if c.sessionUsage != nil {
+		a.usage(c.sessionUsage, &sessionKeys)
+	}
 	u := c.reported
 	if !c.usage.Known && !c.usage.CostKnown {
 		if u != nil {
@@ -98,6 +102,10 @@ var (
 	totalKeys = usageNames{
 		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageReasoning, semconv.UsageTotalCost,
 		[]string{semconv.UsageCacheWrite},
+	}
+	sessionKeys = usageNames{
+		semconv.SessionOutput, semconv.SessionInput, semconv.SessionCacheRead, semconv.SessionReasoning, semconv.SessionCost,
+		[]string{semconv.SessionCacheWrite},
 	}
 )
 

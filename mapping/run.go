@@ -206,6 +206,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	if end.Usage != nil {
 		r.reported = end.Usage
 	}
+	r.sessionUsage = end.SessionUsage
 	r.takeAnswer(end)
 	r.noteModels(end.Models, at)
 	r.close(at, errIncomplete, errorType, end.Length)

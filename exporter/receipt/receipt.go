@@ -27,6 +27,7 @@ type Receipt struct {
 	ExitStatus    int    `json:"exit_status"` // as a shell reports it, before --fail-if
 	Complete      bool   `json:"complete"`    // the whole stream was traced
 	Totals               // of all runs
+	Session       Usage  `json:"session"` // what agents state only for whole sessions; in no total
 	Delivery
 	RunsTotal int   `json:"runs_total"`
 	Runs      []Run `json:"runs"` // at most maxRuns

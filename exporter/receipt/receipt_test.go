@@ -107,7 +107,7 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 				t.Errorf("(-trace +receipt):\n%s", diff)
 			}
 			sum.Cost += run.Cost
-			sum.InputTokens += run.InputTokens
+			sum.InputTokens += max(run.InputTokens, chatInput(byTrace[run.TraceID]))
 			sum.ToolsFailed += run.ToolsFailed
 			sum.Idle += run.Idle
 		}
@@ -128,6 +128,17 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", golden, cmp.Diff(string(want), string(b)+"\n"))
 		}
 	})
+}
+
+// chatInput returns the input tokens of all model calls in a trace, also of those after the
+// end of the run.
+func chatInput(spans []*tracepb.Span) (tokens int64) {
+	for _, s := range spans {
+		if strings.HasPrefix(s.Name, "chat") {
+			tokens += usageOf(s.Attributes, "gen_ai.usage.").InputTokens
+		}
+	}
+	return tokens
 }
 
 // traced returns what a trace says of its run, read without package runs.
@@ -402,6 +413,44 @@ func TestTotals(t *testing.T) {
 	}
 	if r := new(receipt.Recorder).Receipt(); r.Succeeded || r.RunsTotal != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What an agent states only for a session is in no total, and what its sub-agents use after
+// the end of a run is in no run.
+func TestUsageOutsideOfRuns(t *testing.T) {
+	var recorder receipt.Recorder
+	add := func(trace, id byte, name string, attributes map[string]int64) {
+		span := &tracepb.Span{
+			TraceId: fmt.Appendf(nil, "%016d", trace), SpanId: fmt.Appendf(nil, "%08d", id), Name: name,
+			StartTimeUnixNano: 1e9, EndTimeUnixNano: 2e9,
+		}
+		if id > 1 {
+			span.ParentSpanId = fmt.Appendf(nil, "%08d", 1)
+		}
+		for key, n := range attributes {
+			span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: n}}})
+		}
+		recorder.Add(runs.Of(span))
+	}
+	chat := func(trace, id byte, input int64) {
+		add(trace, id, "chat x", map[string]int64{"gen_ai.usage.input_tokens": input, "gen_ai.usage.output_tokens": 1})
+	}
+	root := func(trace byte, input, session int64) {
+		add(trace, 1, "invoke_agent x", map[string]int64{
+			"spantee.bad_lines": 0, "spantee.usage.input_tokens": input, "spantee.usage.output_tokens": 1,
+			"spantee.session.usage.input_tokens": session, "spantee.session.usage.output_tokens": 3,
+		})
+	}
+	chat(1, 2, 100)
+	root(1, 100, 3000)
+	chat(1, 3, 20) // of a sub-agent
+	chat(2, 2, 5)
+	root(2, 9, 1200) // one of its model calls is not in the stream
+	r := recorder.Receipt()
+	got := []int64{r.Runs[0].InputTokens, r.Runs[1].InputTokens, r.InputTokens, r.OutputTokens, r.Session.InputTokens, r.Session.OutputTokens}
+	if want := []int64{100, 9, 129, 3, 4200, 6}; !slices.Equal(got, want) {
+		t.Errorf("%d, want %d", got, want)
 	}
 }
 

@@ -27,6 +27,7 @@ type Recorder struct {
 	records map[string]*record // by trace id
 	order   []string           // of the keys of records
 	totals  Totals             // of the runs that are not in records any more
+	session Usage              // by the roots of all sessions
 	omitted int                // how many these are
 }
 
@@ -64,11 +65,12 @@ func (r *Recorder) Add(s *runs.Span) {
 		return
 	}
 	run.addRoot(s)
+	r.session.Add(s.SessionUsage())
 	if len(r.order) > maxRuns {
 		delete(r.records, id)
 		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
 		omitted := run.describe(id)
-		r.totals.addRun(&omitted.Totals)
+		r.totals.addRun(&omitted.Totals, run.AllUsage())
 		r.omitted++
 	}
 }
@@ -77,18 +79,19 @@ func (r *Recorder) Add(s *runs.Span) {
 func (r *Recorder) Receipt() *Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, Runs: []Run{}}
+	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, Runs: []Run{}, Session: r.session}
 	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}} // in JSON they are never null
 	if r.omitted > 0 {
-		receipt.addRun(&r.totals)
+		receipt.addRun(&r.totals, r.totals.Usage)
 	}
 	for _, id := range r.order {
 		run := r.records[id].describe(id)
 		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
 			receipt.add(&run.Counts)
+			receipt.Add(run.Usage)
 			continue
 		}
-		receipt.addRun(&run.Totals)
+		receipt.addRun(&run.Totals, r.records[id].AllUsage())
 		receipt.RunsTotal++
 		receipt.Runs = append(receipt.Runs, run)
 	}
@@ -217,8 +220,9 @@ func (r *record) describe(trace string) Run {
 	return run
 }
 
-// addRun adds a run, or several.
-func (t *Totals) addRun(run *Totals) {
+// addRun adds a run, or several. used is what they used together with the sub-agents that
+// went on after their ends.
+func (t *Totals) addRun(run *Totals, used Usage) {
 	first := t.Spans == 0
 	t.Succeeded = run.Succeeded && (first || t.Succeeded)
 	if first || run.Start.Before(t.Start) {
@@ -234,7 +238,7 @@ func (t *Totals) addRun(run *Totals) {
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
 	t.add(&run.Counts)
-	t.Add(run.Usage)
+	t.Add(used)
 }
 
 func (c *Counts) add(more *Counts) {

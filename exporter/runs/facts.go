@@ -234,11 +234,32 @@ type Usage struct {
 // maxUsed is more than anybody uses. Sums of less are numbers.
 const maxUsed = 1e15
 
+// usageKeys are the attributes of a usage, by the fields of Usage.
+type usageKeys struct{ input, output, cacheRead, cacheWrite, reasoning, cost string }
+
+var (
+	callKeys = usageKeys{
+		semconv.InputTokens, semconv.OutputTokens, semconv.CacheReadTokens, semconv.CacheWriteTokens, semconv.ReasoningTokens, semconv.UsageCost,
+	}
+	totalKeys = usageKeys{
+		semconv.UsageInput, semconv.UsageOutput, semconv.UsageCacheRead, semconv.UsageCacheWrite, semconv.UsageReasoning, semconv.UsageTotalCost,
+	}
+	sessionKeys = usageKeys{
+		semconv.SessionInput, semconv.SessionOutput, semconv.SessionCacheRead, semconv.SessionCacheWrite, semconv.SessionReasoning, semconv.SessionCost,
+	}
+)
+
 // Usage returns what the span or event states: of a model call, or of a whole run. A root
 // has names of its own for totals if its model calls state theirs; they take precedence.
-func (as Attributes) Usage() (u Usage) {
-	read := func(key, total string) (float64, bool) {
-		for _, k := range [2]string{total, key} {
+func (as Attributes) Usage() Usage { return as.usage(&totalKeys, &callKeys) }
+
+// SessionUsage returns what a root states for the whole session, which is no run's.
+func (as Attributes) SessionUsage() Usage { return as.usage(&sessionKeys, &sessionKeys) }
+
+// usage reads each count from the first attribute that the span has.
+func (as Attributes) usage(first, second *usageKeys) (u Usage) {
+	read := func(keys ...string) (float64, bool) {
+		for _, k := range keys {
 			if as.Has(k) {
 				n := as.Number(k)
 				if math.Abs(n) < maxUsed { // which no NaN is
@@ -249,18 +270,18 @@ func (as Attributes) Usage() (u Usage) {
 		}
 		return 0, false
 	}
-	tokens := func(key, total string) (n int64, known bool) {
-		v, known := read(key, total)
-		return int64(v), known
+	tokens := func(keys ...string) (int64, bool) {
+		n, known := read(keys...)
+		return int64(n), known
 	}
 	var input, output bool
-	u.InputTokens, input = tokens(semconv.InputTokens, semconv.UsageInput)
-	u.OutputTokens, output = tokens(semconv.OutputTokens, semconv.UsageOutput)
+	u.InputTokens, input = tokens(first.input, second.input)
+	u.OutputTokens, output = tokens(first.output, second.output)
 	u.TokensKnown = input || output
-	u.CacheReadTokens, _ = tokens(semconv.CacheReadTokens, semconv.UsageCacheRead)
-	u.CacheWriteTokens, _ = tokens(semconv.CacheWriteTokens, semconv.UsageCacheWrite)
-	u.ReasoningTokens, _ = tokens(semconv.ReasoningTokens, semconv.UsageReasoning)
-	u.Cost, u.CostKnown = read(semconv.UsageCost, semconv.UsageTotalCost)
+	u.CacheReadTokens, _ = tokens(first.cacheRead, second.cacheRead)
+	u.CacheWriteTokens, _ = tokens(first.cacheWrite, second.cacheWrite)
+	u.ReasoningTokens, _ = tokens(first.reasoning, second.reasoning)
+	u.Cost, u.CostKnown = read(first.cost, second.cost)
 	return u
 }
 

@@ -217,6 +217,18 @@ func (r *Run) Usage() Usage {
 	return u
 }
 
+// AllUsage returns the usage of the run and of the sub-agents that went on after it: their
+// model calls are not in what the root states.
+func (r *Run) AllUsage() Usage {
+	u := r.Usage()
+	if r.calls.InputTokens+r.calls.OutputTokens > u.InputTokens+u.OutputTokens {
+		cost, known := u.Cost, u.CostKnown
+		u = r.calls
+		u.Cost, u.CostKnown = max(u.Cost, cost), u.CostKnown || known
+	}
+	return u
+}
+
 // Clone returns a copy to which spans can be added.
 func (r *Run) Clone() *Run {
 	c := *r

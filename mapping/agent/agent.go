@@ -165,7 +165,7 @@ const (
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
-	RunEnd          // the result: Status, Failed, Length, Usage, Models, Text
+	RunEnd          // the result: Status, Failed, Length, Usage, SessionUsage, Models, Text
 )
 
 // An Event is one thing that an agent did. Its Kind tells which fields count: a decoder
@@ -208,6 +208,8 @@ type Event struct {
 	Usage  *Usage
 	Models []ModelUsage
 	Facts  Facts
+
+	SessionUsage *Usage // RunEnd: of the whole session, since its last RunEnd that states one
 }
 
 // Kept returns a copy of an event that outlives its line.
