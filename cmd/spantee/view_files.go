@@ -191,20 +191,13 @@ func openSessions(keep viewer.Retention, inTime <-chan time.Time, problem func(e
 	return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
 }
 
-// openKept opens the database of sessions. It takes over those of earlier versions.
+// openKept opens the database of sessions.
 func openKept(keep viewer.Retention, problem func(error)) (*viewer.Store, error) {
 	path, err := sessionsPath()
 	if err != nil {
 		return nil, err
 	}
-	store, err := viewer.Open(path, keep, problem)
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range store.TakeOver(filepath.Join(filepath.Dir(path), "..", "sessions")) {
-		problem(fmt.Errorf("kept sessions: %w", err))
-	}
-	return store, nil
+	return viewer.Open(path, keep, problem)
 }
 
 // sessionsPath returns where sessions are kept.

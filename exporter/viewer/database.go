@@ -21,9 +21,10 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// migrations are the steps from an empty database to the present one. A step, once
-// released, is never changed.
-var migrations = []string{`
+// version is that of the schema. A database of another version is set aside.
+const version = 6
+
+const schema = `
 CREATE TABLE clock (seq INTEGER NOT NULL, rows INTEGER NOT NULL); -- changes, and sessions there ever were
 INSERT INTO clock VALUES (0, 0);
 
@@ -50,23 +51,11 @@ CREATE TABLE session (
 	failed INTEGER NOT NULL DEFAULT 0,  -- the root did
 	ended INTEGER NOT NULL DEFAULT 0,
 	test INTEGER NOT NULL DEFAULT 0,    -- it is the test span of doctor
-	pinned INTEGER NOT NULL DEFAULT 0,
-	dirty INTEGER NOT NULL DEFAULT 1,   -- its text is not indexed
-	parts INTEGER NOT NULL DEFAULT 0    -- rows in the index
+	pinned INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX session_seq ON session (seq);
-CREATE INDEX session_updated ON session (pinned, updated, bytes);
-CREATE INDEX session_agent ON session (agent, model);
 CREATE INDEX session_started ON session (started DESC, trace);
-CREATE INDEX session_duration ON session (duration);
-CREATE INDEX session_tools ON session (tools);
-CREATE INDEX session_errors ON session (errors);
-CREATE INDEX session_input ON session (input);
-CREATE INDEX session_output ON session (output);
-CREATE INDEX session_cost ON session (cost);
-CREATE INDEX session_parts ON session (row) WHERE parts > 1;
 CREATE INDEX session_test ON session (row) WHERE test;
-CREATE INDEX session_dirty ON session (seq) WHERE dirty;
+CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
 
 -- How many sessions there are of each agent and model.
 CREATE TABLE facet (agent TEXT, model TEXT, sessions INTEGER NOT NULL, spans INTEGER NOT NULL, PRIMARY KEY (agent, model)) WITHOUT ROWID;
@@ -83,13 +72,10 @@ CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans ON session BEGIN
 	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
 END;
 
-CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL, calls BLOB NOT NULL);
-
-CREATE TABLE span (at INTEGER PRIMARY KEY, id BLOB NOT NULL, origin INTEGER NOT NULL, wire BLOB NOT NULL);
-CREATE UNIQUE INDEX span_id ON span (at >> 24, id);
+CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL);
+CREATE TABLE run (session INTEGER PRIMARY KEY, run BLOB NOT NULL); -- see runValues
+CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
 CREATE TABLE origin (session INTEGER, n INTEGER, wire BLOB NOT NULL, PRIMARY KEY (session, n)) WITHOUT ROWID;
-CREATE TABLE service (name TEXT, session INTEGER, PRIMARY KEY (name, session)) WITHOUT ROWID;
-CREATE INDEX service_session ON service (session);
 
 -- Spans that have not ended, as their process last reported them, in nanoseconds since 1970.
 CREATE TABLE open (
@@ -99,54 +85,13 @@ CREATE TABLE open (
 ) WITHOUT ROWID;
 CREATE INDEX open_session ON open (session);
 
-CREATE VIRTUAL TABLE search USING fts5 (
-	text, tool, agent, model, file, failed, id,
-	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
-);
-`, `
--- Rows of the index are not written again when their session grows.
-DROP TABLE search;
-DROP INDEX session_parts;
-DROP INDEX session_dirty;
-ALTER TABLE session DROP COLUMN dirty;
-ALTER TABLE session DROP COLUMN parts;
+-- Sessions with text that is not in the index, and the number of the last span whose text is.
+CREATE TABLE unindexed (session INTEGER PRIMARY KEY, since INTEGER NOT NULL);
 CREATE VIRTUAL TABLE search USING fts5 (
 	text, tool, agent, model, file, id,
 	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
 );
-`, `
--- What is drawn of a run is in one list: see runValues.
-CREATE TABLE run (session INTEGER PRIMARY KEY, run BLOB NOT NULL);
-INSERT INTO run SELECT session, json_array(
-	summary ->> 'id', summary ->> 'name', summary ->> 'agent', summary ->> 'service', summary ->> 'model', summary ->> 'folder',
-	summary ->> 'prompt', summary ->> 'first', summary ->> 'failure', summary ->> 'start', summary ->> 'end', summary ->> 'firstChunk',
-	summary ->> 'input', summary ->> 'output', summary ->> 'cached', coalesce(summary ->> 'written', 0), summary ->> 'cost',
-	json(iif(summary ->> 'costStated', 'true', 'false')), summary ->> 'errors', summary ->> 'tools', summary ->> 'toolErrors',
-	json(calls -> 'tools'), json(calls -> 'calls')) FROM summary;
-ALTER TABLE summary DROP COLUMN calls;
-`, `
--- Spans that come together are one row: see batch. A length of four bytes is valid protobuf.
-CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
-INSERT INTO batch SELECT at, origin, CAST(unhex(printf('12%02x%02x%02x%02x',
-	length(wire) & 127 | 128, length(wire) >> 7 & 127 | 128, length(wire) >> 14 & 127 | 128, length(wire) >> 21)) || wire AS BLOB) FROM span ORDER BY at;
-DROP TABLE span;
-
--- Each index is written when a session changes.
-DROP INDEX session_seq;
-DROP INDEX session_updated;
-DROP INDEX session_agent;
-DROP INDEX session_duration;
-DROP INDEX session_tools;
-DROP INDEX session_errors;
-DROP INDEX session_input;
-DROP INDEX session_output;
-DROP INDEX session_cost;
-CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
-`, `
--- Sessions with text that is not in the index, and the number of the last span whose text is.
-CREATE TABLE unindexed (session INTEGER PRIMARY KEY, since INTEGER NOT NULL);
-DELETE FROM search WHERE rowid IN (SELECT session << 24 FROM open);
-`}
+`
 
 // Retention is what a store keeps of the sessions that are not pinned.
 type Retention struct {
@@ -155,27 +100,28 @@ type Retention struct {
 }
 
 // Open opens the database of a file, and creates it if it is not there. The file and its
-// folder are used only if nobody else can write to them. A database that cannot be read is
-// put aside. problem is called with what was put aside, and later with whatever fails in
-// the background.
+// folder are used only if nobody else can write to them. A database that cannot be read, or
+// that another version wrote, is set aside. problem is called with what was set aside, and
+// later with whatever fails in the background.
 func Open(path string, retain Retention, problem func(error)) (*Store, error) {
 	if err := checkFiles(path, true); err != nil {
 		return nil, err
 	}
 	s, err := open(path, "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()+"?_pragma=journal_mode(wal)&", retain, problem)
-	if !isCorrupt(err) {
+	if !isCorrupt(err) && !errors.Is(err, errOtherVersion) {
 		return s, err
 	}
-	aside := fmt.Sprintf("%s.corrupt-%d", path, time.Now().Unix())
-	if err := os.Rename(path, aside); err != nil {
-		return nil, err
+	aside := fmt.Sprintf("%s.aside-%d", path, time.Now().Unix())
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(path+suffix, aside+suffix); err != nil && suffix == "" {
+			return nil, err
+		}
 	}
-	for _, suffix := range []string{"-wal", "-shm"} {
-		_ = os.Remove(path + suffix) // they belong to the file that was put aside
-	}
-	problem(fmt.Errorf("%s cannot be read (%w): it is now %s, and a new one begins", path, err, aside))
+	problem(fmt.Errorf("%s cannot be used (%w): it is now %s, and a new one begins", path, err, aside))
 	return Open(path, retain, problem)
 }
+
+var errOtherVersion = errors.New("another version of spantee wrote it")
 
 // NewStore returns a store in memory.
 func NewStore(retain Retention, problem func(error)) (*Store, error) {
@@ -198,7 +144,7 @@ func open(path, dsn string, retain Retention, problem func(error)) (s *Store, er
 	if s.read.db, err = sql.Open("sqlite", dsn); err == nil {
 		s.read.db.SetMaxOpenConns(maxReaders)
 		if s.write.conn, err = s.write.db.Conn(context.Background()); err == nil {
-			err = s.write.transaction(s.migrate)
+			err = s.write.transaction(s.create)
 		}
 	}
 	if err != nil {
@@ -228,28 +174,20 @@ func (s *Store) closeFiles() {
 	s.write.close()
 }
 
-func (s *Store) migrate() error {
-	var version int
-	if err := one(s.write, `PRAGMA user_version`)(&version); err != nil {
+// create creates the tables of a new database.
+func (s *Store) create() error {
+	var found, tables int
+	if err := one(s.write, `SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version`)(&found, &tables); err != nil {
 		return err
 	}
-	if version > len(migrations) {
-		return errors.New("it was written by a newer version of spantee")
+	switch {
+	case found == version:
+		return s.forgetTests() // fails if the database is corrupt
+	case found != 0 || tables != 0:
+		return errOtherVersion
 	}
-	for _, step := range migrations[version:] {
-		if _, err := s.write.conn.ExecContext(context.Background(), step); err != nil {
-			return err
-		}
-	}
-	if version < len(migrations) {
-		if _, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
-			return err
-		}
-	}
-	if version < 2 { // the second step emptied the index
-		return s.write.exec(`INSERT INTO unindexed SELECT row, 0 FROM session`)
-	}
-	return s.forgetTests() // fails if the database is corrupt
+	_, err := s.write.conn.ExecContext(context.Background(), schema+fmt.Sprintf("PRAGMA user_version = %d", version))
+	return err
 }
 
 // forgetTests removes the sessions of spantee doctor.

@@ -2,16 +2,12 @@ package viewer
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -49,66 +45,6 @@ func TestSessionsSurvive(t *testing.T) {
 	}
 	if err := Integrity(path); err != nil {
 		t.Error(err)
-	}
-}
-
-// A database of the first version keeps its sessions, and they are found.
-func TestMigration(t *testing.T) {
-	path := newPath(t)
-	s := openStore(t, path)
-	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "before"))))
-	s.Add(from("a", span(1, 2, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "after"))))
-	long := strings.Repeat("long ", 1<<19) // its length takes four bytes
-	s.Add(from("a", span(1, 3, 0, "execute_tool shell", 0, 1, str("x", long[:20_000])), span(1, 4, 0, "execute_tool shell", 0, 1, str("x", long))))
-	sessions := s.number(`SELECT updated FROM session`)
-	values := func() (run string) {
-		s.ok(one(s.read, `SELECT run FROM run`)(&run))
-		return run
-	}
-	before := values()
-	var steps []func(*sql.DB) (sql.Result, error)
-	exec := func(step string, args ...any) {
-		steps = append(steps, func(db *sql.DB) (sql.Result, error) { return db.Exec(step, args...) })
-	}
-	exec(`CREATE TABLE span (at INTEGER PRIMARY KEY, id BLOB NOT NULL, origin INTEGER NOT NULL, wire BLOB NOT NULL)`)
-	for sp, err := range spans(s.read, 1, 0) {
-		s.ok(err)
-		exec(`INSERT INTO span VALUES (?, ?, 0, ?)`, 1<<spanBits+sp.n, sp.read().ID, sp.wire)
-	}
-	for _, column := range []string{"seq", "updated", "agent", "duration", "tools", "errors", "input", "output", "cost"} {
-		exec(`CREATE INDEX session_` + column + ` ON session (` + column + `)`)
-	}
-	for _, step := range []string{
-		`DROP TABLE unindexed`, `DROP TABLE batch`, `DROP INDEX session_changed`,
-		`DROP TABLE search`, `CREATE VIRTUAL TABLE search USING fts5 (text, tool, agent, model, file, failed, id, content = '', contentless_delete = 1)`,
-		`ALTER TABLE session ADD COLUMN dirty INTEGER NOT NULL DEFAULT 1`, `ALTER TABLE session ADD COLUMN parts INTEGER NOT NULL DEFAULT 0`,
-		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `ALTER TABLE summary ADD COLUMN calls BLOB NOT NULL DEFAULT ''`,
-		`UPDATE summary SET calls = (SELECT json_object('tools', run -> 21, 'calls', run -> 22) FROM run WHERE run.session = summary.session)`, `DROP TABLE run`, `PRAGMA user_version = 1`,
-	} {
-		exec(step)
-	}
-	s.Close()
-	db, err := sql.Open("sqlite", path)
-	s.ok(err)
-	for _, step := range steps {
-		_, err := step(db)
-		s.ok(err)
-	}
-	s.ok(db.Close())
-	s = openStore(t, path)
-	defer s.Close()
-	if spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0); len(spans) != 4 || text(spans[2].GetAttributes(), "x") != long[:20_000] || text(spans[3].GetAttributes(), "x") != long {
-		t.Errorf("%d spans, or others", len(spans))
-	}
-	if after := values(); after != before {
-		t.Errorf("run %s, want %s", after, before)
-	}
-	if n := s.matching("before after"); n != 1 || s.number(`SELECT updated FROM session`) != sessions {
-		t.Errorf("%d sessions are found", n)
-	}
-	s.Add(from("a", span(1, 5, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "since"))))
-	if n := s.matching("before since"); n != 1 {
-		t.Errorf("%d sessions are found", n)
 	}
 }
 
@@ -187,7 +123,7 @@ func TestRetention(t *testing.T) {
 	if found, err := s.Delete(pinned); found || err != nil {
 		t.Error(found, err)
 	}
-	for _, table := range []string{"batch", "summary", "origin", "service"} {
+	for _, table := range []string{"batch", "summary", "origin", "run"} {
 		if n := on.number(`SELECT count(*) FROM ` + table); n != l.Total-1 {
 			t.Errorf("%d rows of %d sessions in %s", n, l.Total-1, table)
 		}
@@ -211,8 +147,7 @@ func TestRetentionByAge(t *testing.T) {
 	}
 }
 
-// A database that cannot be read is put aside, and one that a newer version wrote is left
-// alone.
+// A database that cannot be read is set aside.
 func TestCorruptDatabase(t *testing.T) {
 	path := newPath(t)
 	s := openStore(t, path)
@@ -239,18 +174,36 @@ func TestCorruptDatabase(t *testing.T) {
 		}
 		s.Close()
 	}
-	aside, err := filepath.Glob(path + ".corrupt-*")
+	aside, err := filepath.Glob(path + ".aside-*")
 	if err != nil || len(aside) == 0 {
 		t.Error(aside, err)
 	}
+}
 
-	s = openStore(t, path)
-	if _, err := s.write.conn.ExecContext(context.Background(), `PRAGMA user_version = 99`); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if _, err := Open(path, Retention{}, func(err error) { t.Error(err) }); err == nil || !strings.Contains(err.Error(), "newer version") {
-		t.Error(err)
+// A database of an earlier or later version, or of another program, is set aside as it is, and
+// that is said.
+func TestOtherDatabase(t *testing.T) {
+	for name, change := range map[string]string{
+		"earlier": `PRAGMA user_version = 5`, "later": `PRAGMA user_version = 99`, "of another program": `CREATE TABLE users (name TEXT); PRAGMA user_version = 0`,
+	} {
+		path := newPath(t)
+		s := openStore(t, path)
+		s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+		_, err := s.write.conn.ExecContext(t.Context(), change)
+		s.ok(err)
+		s.Close()
+		var said []error
+		empty, err := Open(path, Retention{}, func(err error) { said = append(said, err) })
+		s.ok(err)
+		if n := on(t, empty).List(Query{}).Total; n != 0 || len(said) != 1 || !strings.Contains(said[0].Error(), "another version") {
+			t.Errorf("%s: %d sessions, %v", name, n, said)
+		}
+		empty.Close()
+		aside, _ := filepath.Glob(path + ".aside-*")
+		if len(aside) != 1 || Integrity(aside[0]) != nil {
+			t.Errorf("%s: %q", name, aside)
+		}
+		openStore(t, path).Close() // without a word
 	}
 }
 
@@ -274,59 +227,5 @@ func TestFullDisk(t *testing.T) {
 	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 1, 2)))
 	if n := s.List(Query{}).Total; n != 2 {
 		t.Errorf("%d sessions", n)
-	}
-}
-
-// earlier writes a file as versions before the database did.
-func earlier(t *testing.T, name string, requests ...[]*tracepb.ResourceSpans) {
-	t.Helper()
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, spans := range requests {
-		if _, err := protodelim.MarshalTo(f, &tracepb.TracesData{ResourceSpans: spans}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// Sessions that an earlier version kept are taken over once. A file that was cut short, or is
-// no such file at all, costs only itself.
-func TestTakeOver(t *testing.T) {
-	path := newPath(t)
-	dir := filepath.Join(filepath.Dir(filepath.Dir(path)), "spantee", "sessions")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		earlier(t, filepath.Join(dir, fmt.Sprint(i, keptSuffix)), from("a", span(2*i+1, 1, 0, "invoke_agent x", 1, 2)), from("a", span(2*i+2, 1, 0, "invoke_agent x", 1, 2)))
-	}
-	whole, err := os.ReadFile(filepath.Join(dir, "0"+keptSuffix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{"cut.spans": string(whole[:len(whole)-3]), "bad.spans": "\x05\xff\xff\xff\xff\xff", "huge.spans": "\xff\xff\xff\xff\x7f"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := openStore(t, path)
-	defer s.Close()
-	if problems := s.TakeOver(dir); len(problems) != 3 {
-		t.Errorf("%v", problems)
-	}
-	if n := s.List(Query{}).Total; n != 6 {
-		t.Errorf("%d sessions", n)
-	}
-	if problems := s.TakeOver(dir); len(problems) != 0 {
-		t.Errorf("again: %v", problems)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*.spans")); err != nil || len(left) != 0 {
-		t.Errorf("%v %v", left, err)
-	}
-	if problems := s.TakeOver(filepath.Join(dir, "none")); len(problems) != 0 {
-		t.Errorf("none: %v", problems)
 	}
 }

@@ -24,8 +24,8 @@ import (
 //go:embed web
 var web embed.FS
 
-// A server serves the page and Jaeger's query API. It also accepts spans from other
-// spantee processes, and files dropped on the page.
+// A server serves the page. It also accepts spans from other spantee processes, and files
+// dropped on the page.
 type server struct {
 	store   *Store
 	host    string        // as --listen names it
@@ -83,10 +83,6 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("POST /api/files", ownPage(v.addFile))
 	mux.Handle("POST /v1/traces", v.otlp)
 	mux.Handle("POST "+receiver.OpenPath, v.otlp)
-	mux.HandleFunc("GET /api/services", v.jaegerServices)
-	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
-	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
-	mux.HandleFunc("GET /api/traces/{id}", v.jaegerTrace)
 	packed, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed)) // zstd takes megabytes for each response
 	if err != nil {
 		panic(err) // the options are valid

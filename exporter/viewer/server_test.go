@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,7 +86,7 @@ func TestHostIsChecked(t *testing.T) {
 		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "LOCALHOST": 200, "[::1]:" + port: 200, "192.168.1.7:1": 200,
 		"evil.example": 403, "evil.example:" + port: 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "localhost.": 403, "127.1.evil": 403,
 	} {
-		for _, path := range []string{"/", "/api/sessions", "/api/services", "/api/changes/", "/main.js"} {
+		for _, path := range []string{"/", "/api/sessions", "/api/changes/", "/main.js"} {
 			resp, _ := ask(t, v, http.MethodGet, path, host)
 			if (resp.StatusCode == 403) != (want == 403) {
 				t.Errorf("%s as %s: %d", path, host, resp.StatusCode)
@@ -103,7 +102,7 @@ func TestHostIsChecked(t *testing.T) {
 // Nothing else may load, run, frame or read the page.
 func TestHeaders(t *testing.T) {
 	v := start(t, Config{})
-	for _, path := range []string{"/", "/main.js", "/api/sessions", "/api/traces/1", "/nothing"} {
+	for _, path := range []string{"/", "/main.js", "/api/sessions", "/api/sessions/1", "/nothing"} {
 		resp, _ := ask(t, v, http.MethodGet, path, "")
 		policy := resp.Header.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
@@ -248,57 +247,6 @@ func TestSessionInParts(t *testing.T) {
 }
 
 func jsonNumber(n int64) string { b, _ := json.Marshal(n); return string(b) }
-
-// As Grafana's Jaeger data source asks.
-func TestJaegerAPI(t *testing.T) {
-	v := start(t, Config{})
-	root := span(0xabc, 1, 0, "GET /", 10, 12, integer("http.response.status_code", 500))
-	child := fails(span(0xabc, 2, 1, "SELECT", 10, 11, str("db.system", "postgresql")))
-	on(t, v.Store).Add(from("web", root))
-	on(t, v.Store).Add(from("db", child))
-	on(t, v.Store).Add(from("web", span(0xdef, 1, 0, "GET /other", 100, 101)))
-
-	type list[T any] struct {
-		Data  T   `json:"data"`
-		Total int `json:"total"`
-	}
-	if got := getJSON[list[[]string]](t, v, "/api/services"); strings.Join(got.Data, " ") != "db web" || got.Total != 2 {
-		t.Errorf("%+v", got)
-	}
-	if got := getJSON[list[[]string]](t, v, "/api/services/web/operations"); strings.Join(got.Data, ",") != "GET /,GET /other" {
-		t.Errorf("%+v", got)
-	}
-	got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces/abc") // without its zeros
-	if len(got.Data) != 1 || len(got.Data[0].Spans) != 2 || len(got.Data[0].Processes) != 2 {
-		t.Fatalf("%+v", got)
-	}
-	for _, s := range got.Data[0].Spans {
-		if s.SpanID != "0000000000000002" {
-			continue
-		}
-		if s.OperationName != "SELECT" || s.StartTime != 10e6 || s.Duration != 1e6 || len(s.References) != 1 ||
-			s.References[0].SpanID != "0000000000000001" || got.Data[0].Processes[s.ProcessID].ServiceName != "db" {
-			t.Errorf("%+v", s)
-		}
-	}
-	for query, want := range map[string]int{
-		"service=web": 2, "service=db": 1, "service=none": 0, "service=web&limit=1": 1,
-		"service=web&operation=GET+%2F": 1, "service=web&start=50000000&end=200000000": 1, "service=web&end=50000000": 1,
-		"service=web&minDuration=1500ms": 1, "service=web&maxDuration=1s": 1,
-		"service=web&tags=" + url.QueryEscape(`{"http.response.status_code":"500"}`): 1,
-		"service=db&tags=" + url.QueryEscape(`{"error":"true"}`):                     1,
-		"service=web&tags=" + url.QueryEscape(`{"error":"true"}`):                    0,
-	} {
-		if got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces?"+query); len(got.Data) != want {
-			t.Errorf("%s: %d traces, want %d", query, len(got.Data), want)
-		}
-	}
-	for path, want := range map[string]int{"/api/traces/123": 404, "/api/traces?minDuration=x": 400, "/api/traces?tags=x": 400, "/api/traces?limit=x": 400} {
-		if resp, body := ask(t, v, http.MethodGet, path, ""); resp.StatusCode != want || !strings.Contains(body, `"errors":[{"code":`) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
-		}
-	}
-}
 
 // A program with the SDK and nothing configured but the endpoint.
 func TestSDKShowsUp(t *testing.T) {

@@ -252,7 +252,7 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 			u.endBatch(r, r.last)
 		}
 		if err == nil {
-			err = u.insertQueued(insertOrigin, insertService, insertBatch)
+			err = u.insertQueued(insertOrigin, insertBatch)
 		}
 		if err == nil && u.rows > rows {
 			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
@@ -322,7 +322,6 @@ func (u *update) origin(r *record, from origin) int64 {
 		r.origins[from] = n
 		r.bytes += int64(len(from.wire))
 		u.queue(insertOrigin, r.row, n, []byte(from.wire))
-		u.queue(insertService, cmp.Or(from.service, unknownService), r.row)
 	}
 	return n
 }
@@ -330,7 +329,6 @@ func (u *update) origin(r *record, from origin) int64 {
 // Statements of an update, up to their values.
 const (
 	insertOrigin  = `INSERT INTO origin (session, n, wire)`
-	insertService = `INSERT OR IGNORE INTO service (name, session)`
 	insertBatch   = `INSERT INTO batch (at, origin, wire)`
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
 		agent, model, failed, ended, test, row, trace)`
@@ -488,7 +486,7 @@ func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
 		`DELETE FROM session WHERE row = ?1`, `DELETE FROM unindexed WHERE session = ?1`, deleteDocuments,
 		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
-		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
+		`DELETE FROM open WHERE session = ?1`,
 	} {
 		if err := s.write.exec(statement, row); err != nil {
 			return err
@@ -596,7 +594,7 @@ func (s *Store) Since(seq int64) []string {
 	return ids
 }
 
-// parseTraceID reads an id in hex. Jaeger and Grafana leave out leading zeros.
+// parseTraceID reads an id in hex. Jaeger leaves out leading zeros in links.
 func parseTraceID(s string) (id traceID, ok bool) {
 	s = strings.Repeat("0", max(0, 2*len(id)-len(s))) + s
 	n, err := hex.Decode(id[:], []byte(s[:2*len(id)]))

@@ -194,7 +194,6 @@ func TestStoreConcurrentSafe(t *testing.T) {
 				s.List(Query{Limit: 5})
 				s.Spans(idOf(span(i%50+1, 1, 0, "", 0, 0)), 0)
 				s.Changes(0, 3)
-				s.services()
 			}
 		})
 	}
@@ -433,7 +432,7 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 // A request that cannot be added does not fail others at the same time.
 func TestStoreAddsAtTheSameTime(t *testing.T) {
 	s := newStore(t)
-	_, err := s.write.conn.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON service WHEN new.name = 'bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	_, err := s.write.conn.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON origin WHEN instr(new.wire, 'bad') BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 	s.ok(err)
 	services := []string{"a", "b", "bad", "c", "d"}
 	errs := make([]error, len(services))

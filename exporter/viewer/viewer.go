@@ -2,7 +2,6 @@
 // shows them on a web page on the local machine.
 //
 //	OTLP, open spans -> receiver -> Store -> page (server-sent events, JSON)
-//	                                    \--> Jaeger's query API
 //
 // Open spans are sent to the same endpoint as finished spans, but to a gRPC method or
 // an HTTP path that only a spantee viewer serves. A [Feed] first sends an empty
