@@ -27,7 +27,7 @@ var conditions = []struct {
 	{"succeeded == False", func(r *receipt.Receipt) bool { return !r.Succeeded }},
 	{"tools_failed > 0", func(r *receipt.Receipt) bool { return r.ToolsFailed > 0 }},
 	{"tools_failed >= 2 and tools >= 3", func(r *receipt.Receipt) bool { return r.ToolsFailed >= 2 && r.Tools >= 3 }},
-	{"tools > 0 and tools_failed / max(tools, 1) > 0.4", func(r *receipt.Receipt) bool { return r.Tools > 0 && float64(r.ToolsFailed)/float64(r.Tools) > 0.4 }},
+	{"tools > 0 and tools_failed / tools > 0.4", func(r *receipt.Receipt) bool { return r.Tools > 0 && float64(r.ToolsFailed)/float64(r.Tools) > 0.4 }},
 	{"turns > 2", func(r *receipt.Receipt) bool { return r.Turns > 2 }},
 	{"turns == 0", func(r *receipt.Receipt) bool { return r.Turns == 0 }},
 	{"retries > 0", func(r *receipt.Receipt) bool { return r.Retries > 0 }},
@@ -39,32 +39,18 @@ var conditions = []struct {
 	{"model_seconds > tool_seconds", func(r *receipt.Receipt) bool { return r.Model > r.Tool }},
 	{"approval_seconds > 1", func(r *receipt.Receipt) bool { return r.Approval > 1 }},
 	{"idle_seconds > 0.05 * seconds", func(r *receipt.Receipt) bool { return r.Idle > 0.05*r.Seconds }},
-	{"failures.get('rejected', 0) > 0", func(r *receipt.Receipt) bool { return r.Failures["rejected"] > 0 }},
-	{"len(failures) > 1", func(r *receipt.Receipt) bool { return len(r.Failures) > 1 }},
+	{"'rejected' in failures", func(r *receipt.Receipt) bool { return r.Failures["rejected"] > 0 }},
+	{"'rejected' not in failures", func(r *receipt.Receipt) bool { return r.Failures["rejected"] == 0 }},
+	{"failures", func(r *receipt.Receipt) bool { return len(r.Failures) > 0 }},
+	{"not failures and tools", func(r *receipt.Receipt) bool { return len(r.Failures) == 0 && r.Tools > 0 }},
+	{"limits_reached", func(*receipt.Receipt) bool { return false }},
 	{"'max-tools' in limits_reached", func(*receipt.Receipt) bool { return false }},
 	{"runs_total != 1", func(r *receipt.Receipt) bool { return r.RunsTotal != 1 }},
-	{"any([not r.succeeded for r in runs])", func(r *receipt.Receipt) bool {
-		return has(r, func(run receipt.Run) bool { return !run.Succeeded })
-	}},
-	{"any([len(r.subagents) > 0 for r in runs])", func(r *receipt.Receipt) bool {
-		return has(r, func(run receipt.Run) bool { return len(run.Subagents) > 0 })
-	}},
-	{"any([r.model.startswith('claude') for r in runs])", func(r *receipt.Receipt) bool {
-		return has(r, func(run receipt.Run) bool { return strings.HasPrefix(run.Model, "claude") })
-	}},
-	{"runs[0].error_type == 'incomplete' if runs else True", func(r *receipt.Receipt) bool {
-		return len(r.Runs) == 0 || r.Runs[0].ErrorType == "incomplete"
-	}},
+	{"runs", func(r *receipt.Receipt) bool { return len(r.Runs) > 0 }},
+	{"start == ''", func(r *receipt.Receipt) bool { return r.Start.IsZero() }},
+	{"turns in [1, 3, 5]", func(r *receipt.Receipt) bool { return r.Turns == 1 || r.Turns == 3 || r.Turns == 5 }},
+	{"-tools // 2 + turns % 2 < -1", func(r *receipt.Receipt) bool { return (-r.Tools-r.Tools%2)/2+r.Turns%2 < -1 }},
 	{"exit_status != 0 or not complete", func(*receipt.Receipt) bool { return false }},
-}
-
-func has(r *receipt.Receipt, is func(receipt.Run) bool) bool {
-	for _, run := range r.Runs {
-		if is(run) {
-			return true
-		}
-	}
-	return false
 }
 
 // gated are 20 streams of all kinds.

@@ -1,91 +1,54 @@
 // Package condition evaluates conditions over receipts, such as
 // "cost > 2 or not succeeded".
+//
+// A condition is one Starlark expression of the receipt's fields, literals, comparisons,
+// "and", "or", "not", "in", and arithmetic on numbers. It has no calls, loops or
+// repetitions, so evaluating it takes as many steps as it has operators.
 package condition
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
-	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
-	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
 
 	"github.com/spantee/spantee/exporter/receipt"
 )
 
-// A Condition is a Starlark expression over the fields of a receipt.
+// A Condition is a checked expression over the fields of a receipt.
 type Condition struct {
 	expr syntax.Expr
 	uses map[string]bool // names in the expression
 }
 
-// maxSteps is far more than an expression over the longest receipt takes.
-const maxSteps = 10_000_000
+// maxLength bounds the depth to which the parser and the checks recurse, in bytes.
+const maxLength = 4096
 
-// Parse returns an error for whatever can be wrong with a condition before there is a
-// receipt.
+// Parse parses and checks a condition. It returns an error for an unknown field, for types
+// that cannot be combined, and for any expression that conditions do not have. Nothing is
+// evaluated.
 func Parse(text string) (*Condition, error) {
-	c := &Condition{uses: map[string]bool{}}
-	var err error
-	if c.expr, err = new(syntax.FileOptions).ParseExpr("", text, 0); err != nil {
-		return nil, plain(err)
+	if len(text) > maxLength {
+		return nil, fmt.Errorf("longer than %d bytes", maxLength)
 	}
-	syntax.Walk(c.expr, func(n syntax.Node) bool {
-		if name, ok := n.(*syntax.Ident); ok {
-			c.uses[name.Name] = true
-		}
-		return true
-	})
-	totals := receipt.Totals{Counts: receipt.Counts{Failures: map[string]int{}, LimitsReached: []string{"max-tools"}}}
-	sample, err := json.Marshal(receipt.Receipt{
-		Totals: totals, Runs: []receipt.Run{{Totals: totals, Models: []receipt.Model{{}}, Subagents: []receipt.Subagent{{}}}},
-	})
-	if err != nil {
+	expr, err := new(syntax.FileOptions).ParseExpr("", text, 0)
+	if e, ok := errors.AsType[syntax.Error](err); ok {
+		return nil, errors.New(e.Msg) // without its position: a condition is one line
+	} else if err != nil {
 		return nil, err
 	}
-	// With one of these, each part of an expression is evaluated, whatever stands before an
-	// "and" or an "or".
-	for _, number := range []string{":1", ":1000000000"} {
-		for _, yes := range []string{":false", ":true"} {
-			document := strings.NewReplacer(":0", number, ":false", yes).Replace(string(sample))
-			if _, err := c.holds([]byte(document)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return c, nil
+	c := &Condition{expr: expr, uses: map[string]bool{}}
+	_, err = c.check(expr)
+	return c, err
 }
 
-// Holds reports whether the condition is true.
+// Holds reports whether the condition is true, by Starlark's rules: zero, an empty text and
+// an empty list are false. A comparison with a field of an object that the receipt lacks is
+// false. An error is a division by zero.
 func (c *Condition) Holds(r *receipt.Receipt) (bool, error) {
-	document, err := json.Marshal(r)
-	if err != nil {
-		return false, err
-	}
-	return c.holds(document)
-}
-
-// holds evaluates the condition over a receipt in JSON.
-func (c *Condition) holds(document []byte) (bool, error) {
-	fields, err := fieldsOf(document)
-	if err != nil {
-		return false, err
-	}
-	thread := &starlark.Thread{Print: func(*starlark.Thread, string) {}}
-	thread.SetMaxExecutionSteps(maxSteps)
-	value, err := starlark.EvalExprOptions(new(syntax.FileOptions), thread, c.expr, fields)
-	if err != nil {
-		return false, plain(err)
-	}
-	holds, ok := value.(starlark.Bool)
-	if !ok {
-		return false, fmt.Errorf("its value is of type %s, not bool", value.Type())
-	}
-	return bool(holds), nil
+	v, err := eval(c.expr, fieldsOf(r))
+	return v != nil && bool(v.Truth()), err
 }
 
 // Unstated returns what the condition uses although no agent stated it, "" if nothing.
@@ -103,63 +66,172 @@ func (c *Condition) Unstated(r *receipt.Receipt) string {
 	return ""
 }
 
-// plain returns an error of Starlark without its position: a condition is one line.
-func plain(err error) error {
-	if e, ok := errors.AsType[syntax.Error](err); ok {
-		return errors.New(e.Msg)
+// check returns the kind of an expression's value.
+func (c *Condition) check(e syntax.Expr) (kind, error) {
+	switch e := e.(type) {
+	case *syntax.ParenExpr:
+		return c.check(e.X)
+	case *syntax.Literal:
+		switch e.Token {
+		case syntax.INT, syntax.FLOAT:
+			return number, nil
+		case syntax.STRING:
+			return text, nil
+		}
+	case *syntax.ListExpr:
+		return list, c.checkAll(e.List)
+	case *syntax.TupleExpr:
+		return list, c.checkAll(e.List)
+	case *syntax.Ident:
+		if e.Name == "True" || e.Name == "False" {
+			return boolean, nil
+		}
+		c.uses[e.Name] = true
+		return kindOf(receiptType, e.Name)
+	case *syntax.DotExpr:
+		if object, ok := e.X.(*syntax.Ident); ok {
+			c.uses[object.Name] = true
+			return kindOfMember(object.Name, e.Name.Name)
+		}
+	case *syntax.UnaryExpr:
+		if e.Op == syntax.NOT || e.Op == syntax.MINUS || e.Op == syntax.PLUS {
+			return c.checkUnary(e)
+		}
+	case *syntax.BinaryExpr:
+		return c.checkBinary(e)
 	}
-	if list, ok := errors.AsType[resolve.ErrorList](err); ok {
-		return errors.New(list[0].Msg)
-	}
-	return err
+	return 0, errors.New("want only names, literals, comparisons, and, or, not, in, and arithmetic")
 }
 
-// fieldsOf returns the fields of a receipt in JSON.
-func fieldsOf(document []byte) (starlark.StringDict, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var members map[string]any
-	if err := decoder.Decode(&members); err != nil {
+func (c *Condition) checkAll(list []syntax.Expr) error {
+	for _, e := range list {
+		if _, err := c.check(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Condition) checkUnary(e *syntax.UnaryExpr) (kind, error) {
+	x, err := c.check(e.X)
+	if err == nil && e.Op == syntax.NOT {
+		return boolean, nil
+	}
+	if err == nil && x != number {
+		err = fmt.Errorf("%s needs a number, not a %s", e.Op, x)
+	}
+	return number, err
+}
+
+func (c *Condition) checkBinary(e *syntax.BinaryExpr) (kind, error) {
+	x, err := c.check(e.X)
+	if err != nil {
+		return 0, err
+	}
+	y, err := c.check(e.Y)
+	if err != nil {
+		return 0, err
+	}
+	result, ok := boolean, true
+	switch e.Op {
+	case syntax.AND, syntax.OR:
+		if x == y { // the value is that of one operand
+			result = x
+		}
+	case syntax.EQL, syntax.NEQ:
+		ok = x == y
+	case syntax.LT, syntax.GT, syntax.LE, syntax.GE:
+		ok = x == y && (x == number || x == text)
+	case syntax.IN, syntax.NOT_IN:
+		ok = y == list || x == text && (y == dict || y == text)
+	case syntax.PLUS, syntax.MINUS, syntax.STAR, syntax.SLASH, syntax.SLASHSLASH, syntax.PERCENT:
+		result, ok = number, x == number && y == number
+	default:
+		return 0, fmt.Errorf("unknown operator %s", e.Op)
+	}
+	if !ok {
+		return 0, fmt.Errorf("%s does not combine a %s and a %s", e.Op, x, y)
+	}
+	return result, nil
+}
+
+// eval returns the value of a checked expression, nil if it is a field of an absent object.
+func eval(e syntax.Expr, fields fields) (starlark.Value, error) {
+	switch e := e.(type) {
+	case *syntax.ParenExpr:
+		return eval(e.X, fields)
+	case *syntax.Literal:
+		return literal(e.Value), nil
+	case *syntax.ListExpr:
+		return evalAll(e.List, fields)
+	case *syntax.TupleExpr:
+		return evalAll(e.List, fields)
+	case *syntax.Ident:
+		if e.Name == "True" || e.Name == "False" {
+			return starlark.Bool(e.Name == "True"), nil
+		}
+		return fields.value(e.Name), nil
+	case *syntax.DotExpr:
+		return fields.member(e.X.(*syntax.Ident).Name, e.Name.Name), nil
+	case *syntax.UnaryExpr:
+		x, err := eval(e.X, fields)
+		if err != nil {
+			return nil, err
+		}
+		if e.Op == syntax.NOT {
+			return starlark.Bool(x == nil || !bool(x.Truth())), nil
+		}
+		if x == nil {
+			return nil, nil
+		}
+		return starlark.Unary(e.Op, x)
+	}
+	return evalBinary(e.(*syntax.BinaryExpr), fields)
+}
+
+func evalAll(exprs []syntax.Expr, fields fields) (starlark.Value, error) {
+	values := make(starlark.Tuple, 0, len(exprs))
+	for _, e := range exprs {
+		v, err := eval(e, fields)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			values = append(values, v)
+		}
+	}
+	return starlark.NewList(values), nil
+}
+
+func evalBinary(e *syntax.BinaryExpr, fields fields) (starlark.Value, error) {
+	x, err := eval(e.X, fields)
+	if err != nil {
 		return nil, err
 	}
-	fields := starlark.StringDict{"start": starlark.String(""), "end": starlark.String("")} // absent without a run
-	for name, v := range members {
-		fields[name] = starlarkValue(name, v)
+	if e.Op == syntax.AND || e.Op == syntax.OR {
+		if holds := x != nil && bool(x.Truth()); holds == (e.Op == syntax.OR) {
+			return x, nil
+		}
+		return eval(e.Y, fields)
 	}
-	return fields, nil
-}
-
-// starlarkValue returns a JSON value. Objects have their members as fields, but failures
-// is a dict, whose keys are any text.
-func starlarkValue(name string, v any) starlark.Value {
-	switch v := v.(type) {
-	case bool:
-		return starlark.Bool(v)
-	case string:
-		return starlark.String(v)
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return starlark.MakeInt64(n)
-		}
-		f, _ := v.Float64() // it was a float64
-		return starlark.Float(f)
-	case []any:
-		list := make([]starlark.Value, len(v))
-		for i := range v {
-			list[i] = starlarkValue("", v[i])
-		}
-		return starlark.NewList(list)
-	case map[string]any:
-		members := starlark.StringDict{}
-		dict := starlark.NewDict(len(v))
-		for key, member := range v {
-			members[key] = starlarkValue(key, member)
-			_ = dict.SetKey(starlark.String(key), members[key]) // a string is hashable
-		}
-		if name == "failures" {
-			return dict
-		}
-		return starlarkstruct.FromStringDict(starlark.String("run"), members)
+	y, err := eval(e.Y, fields)
+	if err != nil {
+		return nil, err
 	}
-	return starlark.None
+	switch e.Op {
+	case syntax.EQL, syntax.NEQ, syntax.LT, syntax.GT, syntax.LE, syntax.GE:
+		if x == nil || y == nil {
+			return starlark.False, nil
+		}
+		holds, err := starlark.Compare(e.Op, x, y)
+		return starlark.Bool(holds), err
+	case syntax.IN, syntax.NOT_IN:
+		if x == nil || y == nil {
+			return starlark.False, nil
+		}
+	}
+	if x == nil || y == nil {
+		return nil, nil
+	}
+	return starlark.Binary(e.Op, x, y)
 }
