@@ -11,7 +11,7 @@ class Spantee < Formula
     ENV["CGO_ENABLED"] = "0"
     system "go", "build", *std_go_args(ldflags: "-s -w", tags: "grpcnotrace"), "./cmd/spantee"
     generate_completions_from_executable(bin/"spantee", "completion")
-    (man1/"spantee.1").write Utils.safe_popen_read(bin/"spantee", "man")
+    system ".ci/release/manual", man1
   end
 
   test do

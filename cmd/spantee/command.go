@@ -28,7 +28,7 @@ and sent by a later run.`
 func rootCommand() *cobra.Command {
 	cmd := filterCommand()
 	cmd.Version = tracer.Version() + " (" + runtime.Version() + ")" // without a tag, the version is the commit
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), manCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.Flags().SortFlags = false
 	}

@@ -249,3 +249,12 @@ func stringArguments(call *ast.CallExpr) (args []string) {
 	}
 	return args
 }
+
+// unquote returns the name of a flag's value, which has backquotes in the flag's usage, and
+// the usage without them.
+func unquote(usage string) (value, plain string) {
+	if parts := strings.Split(usage, "`"); len(parts) == 3 {
+		return parts[1], strings.Join(parts, "")
+	}
+	return "", usage
+}
