@@ -17,8 +17,6 @@ type detector struct {
 
 var detectors = []detector{
 	{"ci", detectCI},
-	{"k8s", detectKubernetes},
-	{"container", detectContainer},
 	{"vcs", detectRepository},
 }
 
@@ -47,56 +45,6 @@ func detect(names []string) (found [][2]string) {
 		}
 	}
 	return found
-}
-
-// detectKubernetes reads the variables that a pod's manifest sets from the downward
-// API.
-func detectKubernetes(set func(key, value string)) {
-	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return
-	}
-	setFrom(set, [][]string{
-		{"k8s.cluster.name", "$K8S_CLUSTER_NAME"},
-		{"k8s.namespace.name", "$K8S_NAMESPACE_NAME", "$POD_NAMESPACE"},
-		{"k8s.node.name", "$K8S_NODE_NAME", "$NODE_NAME"},
-		{"k8s.pod.name", "$K8S_POD_NAME", "$POD_NAME"},
-		{"k8s.pod.uid", "$K8S_POD_UID", "$POD_UID"},
-		{"k8s.container.name", "$K8S_CONTAINER_NAME"},
-		{"k8s.job.name", "$K8S_JOB_NAME"},
-		{"k8s.cronjob.name", "$K8S_CRONJOB_NAME"},
-	})
-}
-
-func detectContainer(set func(key, value string)) {
-	for _, file := range []struct{ name, marker string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
-		b, err := os.ReadFile(file.name)
-		if err != nil {
-			return // not Linux
-		}
-		if id := findContainerID(b, file.marker); id != "" {
-			set("container.id", id)
-			return
-		}
-	}
-}
-
-// findContainerID searches the lines of b that contain marker. The id is in the
-// path of a container's cgroup (v1), or of the files that are mounted into it
-// (v2).
-func findContainerID(b []byte, marker string) string {
-	for line := range strings.Lines(string(b)) {
-		if !strings.Contains(line, marker) {
-			continue
-		}
-		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\n/", r) }) {
-			part = strings.TrimSuffix(part, ".scope")
-			part = part[strings.LastIndexByte(part, '-')+1:] // docker-ID, cri-containerd-ID
-			if len(part) == 64 && strings.Trim(part, "0123456789abcdef") == "" {
-				return part
-			}
-		}
-	}
-	return ""
 }
 
 // detectRepository reads the repository and the branch of the working directory

@@ -15,7 +15,7 @@ func clearCI(t *testing.T) {
 	t.Helper()
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		for _, prefix := range []string{"GITHUB_", "CI", "GITLAB_", "BUILD", "JENKINS_", "CIRCLE", "TF_", "OTEL_", "KUBERNETES_", "K8S_", "POD_"} {
+		for _, prefix := range []string{"GITHUB_", "CI", "GITLAB_", "BUILD", "JENKINS_", "CIRCLE", "TF_", "OTEL_"} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "") // to be restored
 				os.Unsetenv(name)
@@ -91,27 +91,22 @@ func TestCI(t *testing.T) {
 			if got := detected(t, "ci"); !maps.Equal(got, test.want) {
 				t.Errorf("found %v, want %v", got, test.want)
 			}
-			if got := detected(t, "k8s"); len(got) > 0 {
-				t.Errorf("Kubernetes %v", got)
-			}
 		})
 	}
 }
 
-func TestKubernetes(t *testing.T) {
+// The variable takes precedence over what was detected.
+func TestDetectedBesideTheVariable(t *testing.T) {
 	clearCI(t)
-	t.Setenv("K8S_POD_NAME", "shop-1")
-	t.Setenv("POD_NAMESPACE", "agents")
-	if got := detected(t, "k8s"); len(got) > 0 {
-		t.Errorf("outside of a cluster: %v", got)
-	}
-	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-	if got := detected(t, "k8s"); got["k8s.pod.name"] != "shop-1" || got["k8s.namespace.name"] != "agents" || len(got) != 2 {
-		t.Errorf("found %v", got)
-	}
-	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=mine")
-	if got := detected(t, "k8s"); got["k8s.pod.name"] != "mine" {
-		t.Errorf("the variable does not take precedence: %v", got)
+	t.Setenv("GITLAB_CI", "true")
+	t.Setenv("CI_PIPELINE_ID", "1")
+	t.Setenv("CI_JOB_NAME", "fix")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "cicd.pipeline.task.name=mine,k8s.pod.name=shop-1")
+	want := map[string]string{"cicd.pipeline.run.id": "1", "cicd.pipeline.task.name": "mine", "k8s.pod.name": "shop-1"}
+	got := detected(t, "ci")
+	maps.DeleteFunc(got, func(key, _ string) bool { return strings.HasPrefix(key, "vcs.") })
+	if !maps.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
 	}
 }
 
