@@ -10,8 +10,8 @@ import (
 // An account is what a run has counted and used, its sub-agents included.
 type account struct {
 	counts counts
-	before struct { // counts of the stream before the run, or this part of the run, began
-		turns, tools, badLines, hidden int
+	before struct { // counts of the stream before the run began
+		badLines, hidden int
 	}
 	eventBytes   int          // of the events so far
 	usage        agent.Usage  // of all model calls
@@ -40,8 +40,8 @@ func (a *attributes) tallies(said *[2]tally) {
 // addCountsTo adds the counts to a root.
 func (c *account) addCountsTo(a *attributes, s *stream) {
 	n := &c.counts
-	a.int(semconv.Turns, int64(n.turns-c.before.turns))
-	a.int(semconv.Tools, int64(n.tools-c.before.tools))
+	a.int(semconv.Turns, int64(n.turns))
+	a.int(semconv.Tools, int64(n.tools))
 	a.int(semconv.ToolErrors, int64(n.toolErrors))
 	a.int(semconv.Deltas, int64(n.deltas))
 	a.tallies(&n.said)

@@ -185,7 +185,7 @@ func (r *run) describe() Run {
 func (r *run) emitRoot(s *span) {
 	emitted := r.counts.spans
 	r.emit(s)
-	if r.part > 0 || r.counts.spans == emitted {
+	if r.counts.spans == emitted {
 		return
 	}
 	described := r.describe()

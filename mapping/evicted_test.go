@@ -104,31 +104,34 @@ func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[s
 	return counts
 }
 
-// However many sessions are open at once, each is one trace with all its calls, and
-// no span is without its root.
+// Up to a limit, each of the sessions that are open at once is one trace with all its calls.
 func TestManySessionsAtOnce(t *testing.T) {
 	t.Parallel()
-	many := 1_500
-	if thorough {
-		many = 12_000
+	const sessions = 500
+	for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
+		got := census(t, interleaved(sessions, 2), opts, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
+		want := map[string]int{
+			"traces": sessions, "roots": sessions, "invoke_agent": sessions, "chat": 2 * sessions,
+			"execute_tool": 2 * sessions, "execute_tool with gen_ai.tool.call.id": 2 * sessions,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
-	for _, sessions := range []int{500, many} {
-		for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
-			got := census(t, interleaved(sessions, 2), opts, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
-			results := 0
-			if sessions > 1_000 {
-				results = sessions // the root of an evicted run is emitted before its result
-			}
-			want := map[string]int{
-				"traces": sessions, "roots": sessions, "invoke_agent": sessions + results, "chat": 2 * sessions,
-				"execute_tool": 2 * sessions, "execute_tool with gen_ai.tool.call.id": 2 * sessions,
-			}
-			if results > 0 {
-				want["invoke_agent with error.type"] = sessions
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%d sessions, %s (-want +got)\n%s", sessions, name, diff)
-			}
+}
+
+// Beyond the limit, the session that has been silent for longest ends, and its next line
+// begins another trace. No span is without its root, and none has another's id.
+func TestTooManySessionsAtOnce(t *testing.T) {
+	t.Parallel()
+	sessions := 1_500
+	if thorough {
+		sessions = 12_000
+	}
+	for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
+		got := census(t, interleaved(sessions, 2), opts)
+		if got["orphans"]+got["open orphans"]+got["repeated ids"] > 0 || got["roots"] != got["traces"] || got["traces"] <= sessions || got["execute_tool"] < 2*sessions {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
@@ -142,79 +145,18 @@ func callers(from int) []byte {
 	return []byte(b.String())
 }
 
-// Of several calls in flight the newest is remembered when its run is evicted. The
-// end of another is a call of the same trace, and a call that never ends is one too.
-func TestCallsOfAnEvictedRun(t *testing.T) {
-	lines := []string{initLine, tool(now, "started", "a", ""), tool(now, "started", "b", ""), tool(now, "started", "c", "")}
-	after := []string{tool(now.Add(1e9), "completed", "a", ""), tool(now.Add(2e9), "completed", "c", "")}
-	in := slices.Concat(stream(lines...), callers(0), stream(after...), callers(1_500))
-	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing", "error.type")
-	want := map[string]int{
-		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_004,
-		"execute_tool with spantee.start_missing": 1, "execute_tool with error.type": 3_002,
-		"invoke_agent with error.type": 3_001,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// If a run is evicted twice, a call that is still in flight ends at the second eviction
-// if a later call is in flight.
-func TestCallsOfARunEvictedTwice(t *testing.T) {
+// A session that was evicted goes on in a trace of its own. What was open ended incomplete
+// with the session.
+func TestSessionAfterItsEviction(t *testing.T) {
 	in := slices.Concat(
 		stream(initLine, tool(now, "started", "a", "")), callers(0),
-		stream(tool(now.Add(1e9), "started", "b", "")), callers(1_500),
-		stream(tool(now.Add(2e9), "completed", "b", "")))
-	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing", "gen_ai.tool.call.id")
+		stream(tool(now.Add(1e9), "started", "b", ""), tool(now.Add(2e9), "completed", "b", ""), result(2*time.Second)))
+	got := census(t, in, mapping.Options{Replay: recorded}, "error.type")
 	want := map[string]int{
-		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_002, "execute_tool": 3_002,
-		"execute_tool with gen_ai.tool.call.id": 3_002,
+		"traces": 1_502, "roots": 1_502, "invoke_agent": 1_502, "chat": 1_502, "execute_tool": 1_502,
+		"execute_tool with error.type": 1_501, "invoke_agent with error.type": 1_501,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// Deltas that go on after an eviction are in the trace of their session, also among
-// another agent's lines.
-func TestDeltasOfAnEvictedRun(t *testing.T) {
-	delta := func(second int) string {
-		return stamped(now.Add(time.Duration(second)*time.Second),
-			fmt.Sprintf(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"words %d"}]}}`, second))
-	}
-	var others strings.Builder
-	for i := range 1_100 {
-		fmt.Fprintf(&others, `{"type":"system","subtype":"init","session_id":"c%d","tools":[],"model":"opus","uuid":"u%d"}`+"\n", i, i)
-	}
-	in := slices.Concat(
-		stream(initLine, delta(0), delta(1), delta(2), delta(3)), []byte(others.String()),
-		stream(delta(4), delta(5), result(6*time.Second)))
-	got := census(t, in, mapping.Options{Replay: recorded}, "gen_ai.request.stream")
-	delete(got, "chat") // of the others
-	if want := map[string]int{"traces": 1_101, "roots": 1_101, "invoke_agent": 1_102, "chat with gen_ai.request.stream": 2}; !cmp.Equal(want, got) {
-		t.Errorf("(-want +got)\n%s", cmp.Diff(want, got))
-	}
-}
-
-// A killed spantee leaves the calls in flight of all sessions, evicted or not.
-func TestOpenCallsOfEvictedRuns(t *testing.T) {
-	calls := func(spans []*tracepb.Span) map[string]bool {
-		ids := map[string]bool{}
-		for _, s := range spans {
-			if strings.HasPrefix(s.Name, "execute_tool") {
-				ids[string(s.TraceId)+string(s.SpanId)] = true
-			}
-		}
-		return ids
-	}
-	m, err := mapping.New(mapping.Options{Redactor: redactor(), Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded(t, m.Map(callers(0)))
-	open, ended := calls(openSpans(t, m)), calls(decoded(t, m.Close(false)))
-	if len(open) != 1_500 || !cmp.Equal(open, ended) {
-		t.Errorf("%d calls are open, %d end", len(open), len(ended))
 	}
 }

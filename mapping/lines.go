@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// maxLine is how much of a line is kept for parsing. Lines of 27 MB have been
-	// reported: a diff in a tool's result.
-	maxLine = 64 << 20
+	// maxLine is how much of a line is kept for parsing. Longer lines exist, such as a
+	// diff of 27 MB in a tool's result, but only the beginning of such a text is ever
+	// used.
+	maxLine = 16 << 20
 
 	// maxTail is how much is kept of the end of a line past maxLine: Cursor
 	// writes session_id and timestamp_ms last.
@@ -23,7 +24,6 @@ type lines struct {
 	line func(line, tail []byte) // tail is nil unless the line is longer than max: then line is its head
 
 	buf, tail []byte
-	short     shortener
 	opening   bool // buf may begin an array
 	array
 }
@@ -163,16 +163,6 @@ func (l *lines) end() {
 }
 
 func (l *lines) keep(p []byte) {
-	if !l.short.on && len(l.buf)+len(p) > maxWhole {
-		l.buf = l.short.begin(l.buf)
-	}
-	if l.short.on {
-		p = l.short.shorten(p, maxHead)
-	}
-	l.add(p)
-}
-
-func (l *lines) add(p []byte) {
 	if room := l.max - len(l.buf); len(p) > room {
 		l.buf, l.tail = append(l.buf, p[:room]...), append(l.tail, p[room:]...)
 		l.tail = slices.Delete(l.tail, 0, max(0, len(l.tail)-maxTail))
@@ -182,9 +172,6 @@ func (l *lines) add(p []byte) {
 }
 
 func (l *lines) flush() {
-	if l.short.on {
-		l.add(l.short.finish())
-	}
 	l.line(l.buf, l.tail)
 	l.buf, l.tail = l.buf[:0], nil
 	if cap(l.buf) > 1<<20 {

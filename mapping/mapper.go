@@ -97,7 +97,6 @@ func (m *Mapper) end(interrupted bool) {
 		in.end(interrupted)
 	}
 	m.sessions.abandonAll(why)
-	m.sessions.endEvictedCalls(why)
 	m.closed = true
 	if m.opts.Process != nil {
 		m.emitRoots(m.exit.errorType())

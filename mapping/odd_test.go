@@ -32,7 +32,7 @@ func names(t *testing.T, in []byte) string {
 	return strings.Join(names, ", ")
 }
 
-// Deltas that were lost are as long as the whole text says, also if its line is shortened.
+// Deltas that were lost are as long as the whole text says.
 func TestLostDeltas(t *testing.T) {
 	const lost = 8 << 20
 	whole := flushed(`a\nb` + strings.Repeat("x", lost))
@@ -41,6 +41,23 @@ func TestLostDeltas(t *testing.T) {
 		if got := attr(s, "spantee.text.bytes").GetIntValue(); got != lost+3 {
 			t.Errorf("%s: %d bytes, want %d", s.Name, got, lost+3)
 		}
+	}
+}
+
+// A line that is too long to be parsed still ends its call: the call's id and the outcome
+// come before its output, the session and the time after it.
+func TestEndInATooLongLine(t *testing.T) {
+	line := stamped(now.Add(3*time.Second), `{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"readToolCall":{"result":{"success":{"content":"`+
+		strings.Repeat("x", 20<<20)+`"}}}},"session_id":"s"}`)
+	spans, m := feed{}.spans(t, stream(initLine, tool(now.Add(time.Second), "started", "a", ""), line, result(3*time.Second)))
+	wantTimes(t, spans, now, "execute_tool read 1.000-3.000", "chat GPT-5 0.000-1.000", "invoke_agent cursor-agent 0.000-3.000")
+	for _, s := range spans {
+		if e := attr(s, "error.type"); e != nil {
+			t.Errorf("%s: %s", s.Name, e.GetStringValue())
+		}
+	}
+	if s := m.Stats(); s.BadLines > 0 {
+		t.Errorf("%d bad lines", s.BadLines)
 	}
 }
 

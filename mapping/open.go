@@ -42,7 +42,6 @@ func (m *Mapper) open(now instant) iter.Seq[Output] {
 				}
 			}
 		}
-		c.sessions.endEvictedCalls(errKilled)
 		if m.opts.Process != nil {
 			c.emitRoots(errKilled)
 		}
@@ -58,7 +57,6 @@ func (m *Mapper) clone(now instant) *Mapper {
 		keys: m.keys, copy: true,
 	}}
 	c.sessions = newSessions(&c.stream)
-	c.sessions.evicted = m.sessions.evicted // only read
 	if r := m.sessions.first; r != nil {
 		c.sessions.first = r.clone(&c.stream)
 	}

@@ -8,13 +8,9 @@ import (
 )
 
 // endRoot finishes the run's root span and the spans held for it. took is the
-// duration of the run that the result reports. If the root was emitted before, a
-// result is a span below it.
+// duration of the run that the result reports.
 func (r *run) endRoot(at instant, errorType string, took instant) {
-	ref, spread := rootRef, quantize(took)
-	if r.part > 0 {
-		ref, spread = spanRef{invokeAgent, r.counts.invocations + 1}, 0
-	}
+	spread := quantize(took)
 	at = r.settle(at, spread)
 	r.ended = true
 	r.stream.stats.Generation++
@@ -22,11 +18,8 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		r.emitOrHold(s)
 	}
 	r.held = nil
-	if r.part > 0 && !r.hasResult {
-		return
-	}
 
-	s := r.newSpan(ref, rootRef, r.main, r.main.name)
+	s := r.newSpan(rootRef, rootRef, r.main, r.main.name)
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
 	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.startGuessed()
 	if s.status == "" && r.failure.reported {

@@ -170,7 +170,6 @@ const leastWait = 100 * agent.Milliseconds
 // finish closes what is open and then the root. end is the result that ended
 // the run.
 func (r *run) finish(at instant, end *agent.Event) {
-	r.hasResult = true
 	if !end.Early {
 		r.firstAnswer = 0
 	}
@@ -185,7 +184,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		}
 	}
 	latest := at
-	if r.guessed && r.part == 0 && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
+	if r.guessed && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
 		latest = max(at, r.start+quantize(end.Length))
 	}
 	if r.joined {
@@ -212,9 +211,8 @@ func (r *run) finish(at instant, end *agent.Event) {
 	r.close(at, errIncomplete, errorType, end.Length)
 }
 
-// abandon closes a run that got no result. waited says that an agent that was waiting for
-// its model has a chat for that.
-func (r *run) abandon(at instant, why string, waited bool) {
+// abandon closes a run that got no result.
+func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
 	if r.joined {
@@ -229,7 +227,7 @@ func (r *run) abandon(at instant, why string, waited bool) {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
-		case t == nil && (inv != r.main || !waited):
+		case t == nil && inv != r.main:
 		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			r.openTurn(inv, at, nil).takeNotices(r)
 			r.closeTurn(inv, at, broke)

@@ -16,11 +16,10 @@ type session struct {
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
-	resultOnly bool        // the last run was a result and nothing else
-	run        *run        // nil between runs
-	evicted    *evictedRun // the run that ended early and has not been continued, nil if none
-	ended      []*run      // runs that left something running in the background
-	list       *list.List  // one of the lists of sessions
+	resultOnly bool       // the last run was a result and nothing else
+	run        *run       // nil between runs
+	ended      []*run     // runs that left something running in the background
+	list       *list.List // one of the lists of sessions
 	place      *list.Element
 }
 
@@ -45,33 +44,28 @@ func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
 
 const (
 	// maxOpenSessions is how many sessions may be open at once. Beyond that, the
-	// session that has been silent for longest ends: see evictedRun.
+	// session that has been silent for longest ends.
 	maxOpenSessions = 1_000
 
 	// maxKnownSessions is how many ended sessions are remembered, so that a
 	// repeated result does not begin a run.
 	maxKnownSessions = 10_000
-
-	// maxEvictedSessions is how many sessions with an evicted run are remembered. Beyond
-	// that, the one that was evicted first is forgotten, and its next line begins a run.
-	maxEvictedSessions = 1 << 15
 )
 
 // sessions are the sessions of a stream, the most recently active first.
 type sessions struct {
-	stream  *stream
-	first   *run // of the Process, until its first line comes
-	byID    map[string]*session
-	open    *list.List
-	evicted *list.List                // sessions that are not open, but have an evicted run
-	known   *list.List                // the others
-	last    map[*agent.Agent]*session // of each agent's last line
+	stream *stream
+	first  *run // of the Process, until its first line comes
+	byID   map[string]*session
+	open   *list.List
+	known  *list.List                // the others
+	last   map[*agent.Agent]*session // of each agent's last line
 }
 
 func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
-		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), evicted: list.New(), known: list.New(),
+		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
 	}
 }
 
@@ -110,11 +104,8 @@ func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 // sessions are open, the one that has been silent for longest is evicted.
 func (ss *sessions) touch(s *session) {
 	to := ss.known
-	switch {
-	case s.open():
+	if s.open() {
 		to = ss.open
-	case s.evicted != nil:
-		to = ss.evicted
 	}
 	if s.list == to {
 		to.MoveToFront(s.place)
@@ -124,12 +115,6 @@ func (ss *sessions) touch(s *session) {
 	}
 	if ss.known.Len() > maxKnownSessions {
 		ss.forget(ss.known.Back().Value.(*session))
-	}
-	if ss.evicted.Len() > maxEvictedSessions {
-		oldest := ss.evicted.Back().Value.(*session)
-		ss.endEvictedCall(oldest, errIncomplete)
-		oldest.evicted, oldest.runs = nil, 0 // the last line of its agent may be its
-		ss.forget(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
 		ss.evict(ss.open.Back().Value.(*session))
@@ -145,11 +130,11 @@ func (ss *sessions) forget(s *session) {
 	}
 }
 
-// unfinished reports whether a session has a run that is open or was evicted, or work in
+// unfinished reports whether a session has a run that is open, or work in
 // the background.
 func (ss *sessions) unfinished(id []byte) bool {
 	s := ss.byID[string(id)]
-	return s != nil && (s.open() || s.evicted != nil)
+	return s != nil && s.open()
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -187,9 +172,6 @@ func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 }
 
 func (ss *sessions) deliver(s *session, ev *agent.Event) {
-	if s.evicted != nil {
-		s.run, s.evicted = ss.stream.continued(s, ev.Arrival), nil
-	}
 	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
 			s.run.taskWakes(s.run.main, s.run.at(ev))
@@ -203,7 +185,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		}
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
-		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete, true)
+		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
 		ss.endedRun(s)
 	}
 	if s.run == nil {
@@ -277,7 +259,7 @@ func (s *session) abandon(arrival instant, why string) {
 	}
 	s.ended = nil
 	if s.run != nil {
-		s.run.abandon(s.run.clock.at(0, arrival), why, true)
+		s.run.abandon(s.run.clock.at(0, arrival), why)
 		s.run = nil
 	}
 }
@@ -290,33 +272,10 @@ func (ss *sessions) abandonAll(why string) {
 	}
 }
 
-// evict ends a session because too many are open. What is needed to continue its run is
-// remembered.
+// evict ends a session because too many are open.
 func (ss *sessions) evict(s *session) {
-	if s.run == nil || s.run.part == 0 {
-		ss.stream.stats.Evicted++
-	}
-	if s.run == nil || s.id == "" || s.idCameLast { // nothing to continue, or lines that do not say whose they are
-		ss.abandon(s, errIncomplete)
-		return
-	}
-	s.evicted, s.run = s.run.evict(), nil
-	ss.abandon(s, errIncomplete) // what its earlier runs left running
-}
-
-// endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
-func (ss *sessions) endEvictedCalls(why string) {
-	for e := ss.evicted.Back(); e != nil; e = e.Prev() {
-		ss.endEvictedCall(e.Value.(*session), why)
-	}
-}
-
-func (ss *sessions) endEvictedCall(s *session, why string) {
-	if c := s.evicted.call; c != nil {
-		r := ss.stream.continued(s, ss.stream.arrival())
-		t := r.tools[c.id]
-		r.endTool(t, r.clock.after(t.start, r.clock.last), why, "")
-	}
+	ss.stream.stats.Evicted++
+	ss.abandon(s, errIncomplete)
 }
 
 // nextRun begins the next run of a session.

@@ -66,19 +66,6 @@ func (l *timeline) worksInBackground(ev *agent.Event) bool {
 	return inv != nil && inv.task != nil || l.leftRunning(ev.Parent) != nil
 }
 
-// newestCall returns the main agent's newest call in flight, nil if there is none.
-func (l *timeline) newestCall() (newest *tool) {
-	for _, t := range l.tools {
-		if t.inv == l.main && (newest == nil || t.n > newest.n) {
-			newest = t
-		}
-	}
-	if newest == nil || l.nested[newest.id] != nil {
-		return nil
-	}
-	return newest
-}
-
 // rootNotices returns the events of the root: stalls, limits, and those that no chat
 // covers.
 func (l *timeline) rootNotices() []event {
@@ -146,17 +133,15 @@ type run struct {
 	}
 	seed   string // identifies the run while its session has no id
 	number int    // of the run in its session, from 1
-	part   int    // 0, and one more after each eviction; only part 0 emits the root
 	ids    ids
 	timeline
 	account
 
-	events    int
-	began     bool // there was a RunStart
-	ended     bool // the root span is finished
-	hasResult bool // the agent reported one
-	joined    bool // its session log says more
-	failure   failure
+	events  int
+	began   bool // there was a RunStart
+	ended   bool // the root span is finished
+	joined  bool // its session log says more
+	failure failure
 
 	facts   agent.Facts        // of the root
 	content content.Attributes // of the root

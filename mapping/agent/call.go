@@ -23,7 +23,7 @@ func (c *Tool) finish() *Tool {
 		c.ArgumentFacts.remove(semconv.ProcessCommandLine)
 	}
 	if len(c.Arguments) > 0 {
-		c.ArgumentFacts.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
+		c.ArgumentFacts.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
 	}
 	for _, f := range c.OutcomeFacts { // the result repeats the list of tasks
 		c.ArgumentFacts.remove(f.Key)
@@ -220,7 +220,7 @@ func (c *Tool) readResult(r *jsonscan.Reader) {
 		c.Result = nil
 		return
 	}
-	c.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(c.Result)))
+	c.OutcomeFacts.int(semconv.ToolResultBytes, int64(len(c.Result)))
 }
 
 // resultText returns the first text of a result, {"content":[{"text":..}]} or a part of

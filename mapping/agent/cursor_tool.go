@@ -53,7 +53,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		case "result":
 			l.readResult(r)
 			t.Result = r.B[start:r.I]
-			t.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
+			t.OutcomeFacts.int(semconv.ToolResultBytes, int64(len(t.Result)))
 		case "description":
 			t.ArgumentFacts.text(semconv.ToolDescription, Detail, r.Str())
 		}

@@ -282,16 +282,13 @@ func AppendUnquoted(out, s []byte) []byte {
 		r, size := escape(s[at:])
 		if r >= 0 {
 			out = utf8.AppendRune(out, r)
-		} else if _, _, dropped := gap(s, at); dropped > 0 {
-			size = dropped
 		}
 		at += size
 	}
 	return append(out, s[at:]...)
 }
 
-// UnquotedLen returns how long a string is when unescaped, including the part that was
-// left out.
+// UnquotedLen returns how long a string is when unescaped.
 func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
 
 // UnquotedLenAfter is [UnquotedLen] without the first n bytes. n must not be inside an
@@ -308,8 +305,6 @@ func UnquotedLenAfter(s []byte, n int) int {
 		unquoted := 0
 		if r >= 0 {
 			unquoted = utf8.RuneLen(r)
-		} else if _, missing, all := gap(s, at); all > 0 {
-			unquoted, size = missing, all
 		}
 		length += unquoted - size
 		at += size
