@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -10,34 +12,119 @@ import (
 
 // opencode is opencode, run with --format json. It prints a part of a message once
 // the part is complete, with its start and end times. A step is a model call. There
-// is no result: the run ends with the stream.
+// is no result: the run ends with the stream. Builds since 2.0 print a part of a step
+// after the step's end, and no end of the last step.
 var opencode = Agent{
 	Flag:      "opencode",
 	Name:      "opencode",
 	TurnEnds:  true,
 	EndsAtEOF: true,
-	objects:   func() objectDecoder { return new(opencodeDecoder) },
+	objects:   func() objectDecoder { return &opencodeDecoder{sessions: map[string]*opencodeSession{}} },
 	Proof:     shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
 }
 
-// An opencodeDecoder is stateless: every line has its session, and every part its
-// message.
+// An opencodeDecoder remembers the step of each session. Every line names its session, and
+// every part its message.
 type opencodeDecoder struct {
 	lineOf[opencodeLine, *opencodeLine]
-	holdsNothing
+	sessions map[string]*opencodeSession
+}
+
+// An opencodeSession is the state of a session.
+type opencodeSession struct {
+	message []byte          // of the step that end ends
+	end     held            // of a step, and the start of the next one: parts of the step may follow
+	answer  held            // the end of a step whose last part so far is a text, in case no line ends the step
+	spoke   Instant         // when that text ended
+	running map[string]bool // calls that are printed before they end
+}
+
+// maxSteps is how many sessions are remembered. It is less than what the mapping keeps open.
+const maxSteps = 512
+
+func (d *opencodeDecoder) Flush(_ int, dst []Event) []Event {
+	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
+		s := d.sessions[id]
+		if dst = s.end.take(dst); len(s.running) == 0 {
+			dst = s.answer.take(dst)
+		}
+	}
+	clear(d.sessions)
+	return dst
 }
 
 func (d *opencodeDecoder) events(dst []Event) []Event {
-	d.line.classify()
-	return append(dst, d.line.Event)
+	l := &d.line
+	l.classify()
+	if len(l.Session) == 0 {
+		return append(dst, l.Event)
+	}
+	s := d.sessions[string(l.Session)]
+	if s == nil {
+		if len(d.sessions) >= maxSteps {
+			dst = d.Flush(0, dst)
+		}
+		s = &opencodeSession{running: map[string]bool{}}
+		d.sessions[string(l.Session)] = s
+	}
+	return s.events(l, dst)
+}
+
+func (s *opencodeSession) events(l *opencodeLine, dst []Event) []Event {
+	ofEnded := len(s.end) > 0 && bytes.Equal(l.ModelCallID, s.message)
+	switch l.Kind {
+	case TurnStart:
+		s.answer = nil
+		if len(s.end) > 0 && !ofEnded {
+			s.end = append(s.end, l.Kept())
+			return dst
+		}
+		dst = s.end.take(dst)
+	case TextMessage, ThinkingMessage, ToolCall:
+		if !ofEnded {
+			dst = s.end.take(dst)
+			s.follow(l)
+		}
+	case TurnEnd:
+		dst = s.end.take(dst)
+		s.message, s.answer, s.end = bytes.Clone(l.ModelCallID), nil, hold(l.Event)
+		return dst
+	case RunError:
+		dst = s.end.take(dst)
+		s.answer = nil
+	case Notice: // a call that has not ended
+		if len(l.ID) > 0 {
+			remember(s.running, l.ID, true)
+		}
+	}
+	return append(dst, l.Event)
+}
+
+// follow records a part of a step that has not ended. The answer is its last text, unless a
+// call or a later thought follows.
+func (s *opencodeSession) follow(l *opencodeLine) {
+	switch {
+	case l.Kind == TextMessage:
+		s.spoke = l.Time
+		s.answer = hold(Event{
+			Kind: TurnEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival, ModelCallID: l.ModelCallID, Final: true,
+		})
+	case l.Kind == ToolCall:
+		delete(s.running, string(l.ID))
+		s.answer = nil
+	case l.Time > s.spoke:
+		s.answer = nil
+	}
 }
 
 // An opencodeLine is one line.
 type opencodeLine struct {
 	line
+	id         []byte  // of the part, or of the call
 	start, end Instant // of the part
-	failed     bool    // the line says what went wrong
-	goesOn     bool    // the model is called again after the step
+	call       struct{ start, end Instant }
+	failed     bool // the line says what went wrong
+	goesOn     bool // the model is called again after the step
 }
 
 func (l *opencodeLine) field(r *jsonscan.Reader, key []byte) {
@@ -64,12 +151,19 @@ func (l *opencodeLine) classify() {
 		l.Kind = ThinkingMessage
 		l.timed()
 	case "tool_use":
+		if l.ID == nil {
+			l.ID = l.id
+		}
 		if l.Status == "pending" || l.Status == "running" { // the call will be printed again
 			l.Kind = Notice
 			return
 		}
 		l.Kind = ToolCall
+		if l.call.start != 0 || l.call.end != 0 {
+			l.start, l.end = l.call.start, l.call.end
+		}
 		l.timed()
+		l.Estimated = l.start == 0
 		l.toolFailed()
 		l.Tool.finish()
 	case "step_finish":
@@ -110,10 +204,12 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 		switch string(key) {
 		case "messageID":
 			l.ModelCallID = readID(r)
+		case "id":
+			l.id = readID(r)
 		case "text", "callID":
 			l.line.field(r, key)
 		case "time":
-			l.times(r)
+			readTimes(r, &l.start, &l.end)
 		case "reason":
 			reason := r.Str()
 			l.FinishReason = finishReason(reason)
@@ -130,19 +226,21 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 	}
 }
 
-func (l *opencodeLine) times(r *jsonscan.Reader) {
+// readTimes reads {"start":..,"end":..}.
+func readTimes(r *jsonscan.Reader, start, end *Instant) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "start":
-			l.start = millis(r)
+			*start = millis(r)
 		case "end":
-			l.end = millis(r)
+			*end = millis(r)
 		}
 	}
 }
 
 // tokens reads a step's counts. The input leaves out cached tokens, and in some builds
-// the output leaves out reasoning tokens: the total shows which.
+// the output leaves out reasoning tokens: the total shows which. Builds without a total
+// leave them out.
 func (l *opencodeLine) tokens(r *jsonscan.Reader) {
 	u := l.used()
 	var total int64
@@ -154,7 +252,7 @@ func (l *opencodeLine) tokens(r *jsonscan.Reader) {
 		}
 	}
 	u.addCached()
-	if total == u.Input+u.Output+u.Reasoning {
+	if total == 0 || total == u.Input+u.Output+u.Reasoning {
 		u.Output += u.Reasoning
 	}
 }
@@ -176,15 +274,16 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 				c.ArgumentFacts.text(semconv.ToolDescription, Detail, title)
 			}
 		case "metadata":
-			l.metadata(r)
+			l.metadata(r, false)
 		case "time":
-			l.times(r)
+			readTimes(r, &l.call.start, &l.call.end)
 		}
 	}
 }
 
-// metadata reads what a tool says of its call besides its output.
-func (l *opencodeLine) metadata(r *jsonscan.Reader) {
+// metadata reads what a tool says of its call besides its output. Builds since 2.0 have it
+// within another one.
+func (l *opencodeLine) metadata(r *jsonscan.Reader, inner bool) {
 	c := l.Tool
 	for key := range r.Members() {
 		switch string(key) {
@@ -196,6 +295,10 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 			c.OutcomeFacts.read(r, resultFacts, key)
 		case "sessionId":
 			c.OutcomeFacts.word(semconv.SubagentID, wordOf(r))
+		case "metadata":
+			if !inner {
+				l.metadata(r, true)
+			}
 		}
 	}
 }
