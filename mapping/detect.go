@@ -16,6 +16,7 @@ import (
 type detector struct {
 	current  *agent.Decoder // of the line before
 	given    bool           // by Options.Agent, or by the first lines of a session log
+	named    bool           // the line before names its session
 	marks    agent.Marks    // of the current line
 	kept     []keptLine
 	size     int // of kept, in bytes
@@ -84,6 +85,7 @@ func (d *detector) take() []keptLine {
 func (in *Input) decode(text agent.Line, number int) {
 	m, d := in.mapper, &in.detector
 	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.last[d.current.Agent].isNamedBy(text) {
+		d.named = true
 		m.decodeAs(d.current, text, number)
 		return
 	}
@@ -92,6 +94,7 @@ func (in *Input) decode(text agent.Line, number int) {
 	found, foreign := in.identify(line)
 	switch {
 	case found != nil:
+		d.named = line.session != ""
 		in.release(found, line)
 		m.decodeAs(d.current, text, number)
 	case foreign != "":
@@ -108,8 +111,8 @@ func (in *Input) decode(text agent.Line, number int) {
 		m.badLine(number)
 	case line.session != "" || line.begins || d.marks.OfAny():
 		d.keep(line)
-	case m.working(d.current) && d.marks.Typed():
-		m.stats.Unknown++
+	case m.working(d.current) && !d.named && d.marks.Type() != "":
+		m.unknown(d.current.Agent, m.sessions.last[d.current.Agent].run, d.marks.Type())
 	default:
 		m.stats.Unidentified++
 	}

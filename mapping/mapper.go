@@ -138,11 +138,15 @@ func (m *Mapper) apply(a *agent.Agent) {
 		case agent.Malformed:
 			m.badLine(m.number)
 		case agent.Unknown, agent.Ignored:
-			if ev.Kind == agent.Unknown {
-				m.stats.Unknown++
+			var r *run
+			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" { // not another program's line
+				r = s.run
 			}
-			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" && s.run != nil { // not another program's line
-				s.run.skip(ev)
+			if ev.Kind == agent.Unknown {
+				m.unknown(a, r, ev.Type)
+			}
+			if r != nil && ev.Time != 0 {
+				r.at(ev)
 			}
 		default:
 			m.sessions.dispatch(a, ev)

@@ -99,16 +99,6 @@ func (r *run) apply(ev *agent.Event) {
 	}
 }
 
-// skip processes a line that is not in the trace, but may have a timestamp.
-func (r *run) skip(ev *agent.Event) {
-	if ev.Kind == agent.Unknown {
-		r.counts.unknown++
-	}
-	if ev.Time != 0 {
-		r.at(ev)
-	}
-}
-
 // takeStart takes the model and the settings from a RunStart.
 func (r *run) takeStart(start *agent.Event) {
 	r.main.model = cmp.Or(r.stream.names.pass(string(start.Model)), r.main.model)

@@ -14,16 +14,17 @@ import (
 
 // A stream holds the state that the runs of one stream share.
 type stream struct {
-	opts      Options
-	capture   *content.Capture
-	names     *names
-	keys      map[runKey]bool // of the latest runs
-	now       instant         // when the current bytes came
-	place     instant         // in a recording: counts the lines that said something about a run
-	stats     Stats
-	untraced  struct{ bytes, lines int64 }
-	lastWords []byte // the last line, if it is not JSON: agents print why they died
-	copy      bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
+	opts         Options
+	capture      *content.Capture
+	names        *names
+	keys         map[runKey]bool // of the latest runs
+	now          instant         // when the current bytes came
+	place        instant         // in a recording: counts the lines that said something about a run
+	stats        Stats
+	unknownTypes []UnknownType
+	untraced     struct{ bytes, lines int64 }
+	lastWords    []byte // the last line, if it is not JSON: agents print why they died
+	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result
 	taken   int     // how many of them

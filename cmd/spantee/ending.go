@@ -116,6 +116,7 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 	}
 	r := a.recorder.Receipt()
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
+	r.UnknownTypes = tracer.UnknownTypes(t.say.unknownTypes(nil))
 	err, written := proc.Unless(time.After(max(time.Until(t.deadline), minWait)), func() error { return a.write(r, o.hangs) })
 	if !written {
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)

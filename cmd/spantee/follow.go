@@ -257,6 +257,9 @@ func (f *follower) end(disarm func()) error {
 	if f.state != nil {
 		f.state.Close()
 	}
+	for _, s := range f.sessions {
+		f.say.unknownTypes(s.UnknownTypes())
+	}
 	f.endBy(f.flushTimeout)
 	f.endAll()
 	end := f.conclude(proc.Status{})

@@ -201,6 +201,7 @@ func (p *pump) end(interrupted bool) {
 		return
 	}
 	o.stats, o.unprotected = p.stream.Mapper.Stats(), p.unprotected
+	p.say.unknownTypes(p.stream.Mapper.UnknownTypes())
 	if err := p.tee.Err(); !errors.Is(err, errUnneeded) {
 		o.failure, o.lost = err, p.lost
 	}

@@ -360,6 +360,7 @@ func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs ou
 		}
 		return r.ctx.Err() == nil
 	})
+	r.say.unknownTypes(stream.Mapper.UnknownTypes())
 	return stream.Mapper.Stats(), nil
 }
 

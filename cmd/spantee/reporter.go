@@ -14,6 +14,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
@@ -39,6 +40,7 @@ type reporter struct {
 	ended    int           // how many runs have
 	waiting  []mapping.Run // that have ended, to be printed at the end
 	skips    int           // files that are not traced
+	unknown  []mapping.UnknownType
 }
 
 // A result is what became of a stream.
@@ -244,6 +246,52 @@ func (r *reporter) odd(name string, stats mapping.Stats) {
 	}
 }
 
+// unknownTypes adds the unknown types of a stream's lines, and returns those of all streams.
+func (r *reporter) unknownTypes(of []mapping.UnknownType) []mapping.UnknownType {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unknown = append(r.unknown, of...)
+	return r.unknown
+}
+
+// maxTypes is how many unknown types of an agent are named.
+const maxTypes = 5
+
+// drift says which lines of an agent spantee does not know.
+func drift(of []mapping.UnknownType) string {
+	var names []string
+	lines := 0
+	for _, t := range of {
+		if lines += t.Lines; !slices.Contains(names, t.Type) {
+			names = append(names, t.Type)
+		}
+	}
+	are := "are of types"
+	if lines == 1 {
+		are = "is of a type"
+	}
+	if more := len(names) - maxTypes; more > 0 {
+		names = append(names[:maxTypes], fmt.Sprintf("%d more", more))
+	}
+	agent := of[0].Agent + spaced(of[0].Version)
+	return fmt.Sprintf("%s of %s %s that spantee %s does not know (%s)", count(lines, "line"), agent, are, tracer.Version(), strings.Join(names, ", "))
+}
+
+// byAgent returns the unknown types of each version of an agent, in the order of the first.
+func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
+	index := map[[2]string]int{}
+	for _, t := range all {
+		agent := [2]string{t.Agent, t.Version}
+		i, known := index[agent]
+		if !known {
+			i = len(groups)
+			index[agent], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return groups
+}
+
 // nameRun prints a run, unless a tree shows it.
 func (r *reporter) nameRun(run mapping.Run) {
 	if !r.tree || r.cfg.traceURL != "" {
@@ -301,6 +349,9 @@ func (r *reporter) print(o result, hasDestination bool) {
 			r.line("%s of earlier runs dropped: unreadable, evicted for lack of room, or possibly delivered already (spantee spool shows what is left)", s)
 		}
 	}
+	for _, types := range byAgent(r.unknown) {
+		r.line("%s", drift(types))
+	}
 }
 
 func (r *reporter) describe(run mapping.Run) string {
@@ -328,7 +379,6 @@ func oddLines(stats mapping.Stats) string {
 	}
 	return enumerate(", ",
 		part{stats.BadLines, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(stats.BadLines, "line"), stats.FirstBad)},
-		part{stats.Unknown, count(stats.Unknown, "line") + " of an unknown type"},
 		part{stats.EndsWithoutStart, count(stats.EndsWithoutStart, "event") + " of something whose start is missing"},
 		part{unidentified, count(unidentified, "line") + " that could be from any agent"},
 		part{stats.Evicted, count(stats.Evicted, "span") + " ended early because too much was open"},

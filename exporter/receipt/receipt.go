@@ -29,8 +29,17 @@ type Receipt struct {
 	Totals               // of all runs
 	Session       Usage  `json:"session"` // what agents state only for whole sessions; in no total
 	Delivery
-	RunsTotal int   `json:"runs_total"`
-	Runs      []Run `json:"runs"` // at most maxRuns
+	UnknownTypes []UnknownType `json:"unknown_types"`
+	RunsTotal    int           `json:"runs_total"`
+	Runs         []Run         `json:"runs"` // at most maxRuns
+}
+
+// An UnknownType is a type of an agent's lines that spantee does not know.
+type UnknownType struct {
+	Agent   string `json:"agent"`
+	Version string `json:"version"` // of the agent, "" if unknown
+	Type    string `json:"type"`
+	Lines   int    `json:"lines"`
 }
 
 // Delivery is what became of the spans that were sent.

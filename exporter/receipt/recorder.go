@@ -79,7 +79,7 @@ func (r *Recorder) Add(s *runs.Span) {
 func (r *Recorder) Receipt() *Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, Runs: []Run{}, Session: r.session}
+	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, UnknownTypes: []UnknownType{}, Runs: []Run{}, Session: r.session}
 	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}} // in JSON they are never null
 	if r.omitted > 0 {
 		receipt.addRun(&r.totals, r.totals.Usage)

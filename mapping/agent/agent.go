@@ -143,7 +143,7 @@ type Kind uint8
 // The kinds of events.
 const (
 	Malformed Kind = iota // the line is not JSON, or has no type
-	Unknown               // the line has an unknown type
+	Unknown               // the line has an unknown type: Type
 	Ignored               // the line says nothing about the run
 
 	RunStart        // a run begins: Model, Facts, and ID, which identifies the run until its session has an id
@@ -181,6 +181,7 @@ type Event struct {
 	Time    Instant // the time that the agent states
 	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
+	Type    string  // of its line, if unknown; set by Decoder
 
 	Text []byte
 

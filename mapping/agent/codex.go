@@ -129,7 +129,6 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 // A codexLine is one line.
 type codexLine struct {
 	line
-	itemType []byte
 	toolName []byte // of an MCP server or of a collaboration
 	isCall   bool   // the item has a member that only calls have
 	built    []byte // the arguments of the call, which stand among other members
@@ -164,7 +163,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "id":
 			l.ID = readID(r)
 		case "type":
-			l.itemType = r.Str()
+			l.subtype = r.Str()
 		case "text", "message":
 			l.Text = r.Str()
 		case "status":
@@ -253,12 +252,12 @@ func (l *codexLine) todoList(r *jsonscan.Reader) {
 
 func (l *codexLine) classifyItem() {
 	completed := string(l.typ) == "item.completed"
-	switch string(l.itemType) {
+	switch string(l.subtype) {
 	case "agent_message", "reasoning":
 		switch {
 		case !completed || len(l.Text) == 0:
 			l.Kind = Ignored
-		case string(l.itemType) == "reasoning":
+		case string(l.subtype) == "reasoning":
 			l.Kind = ThinkingMessage
 		default:
 			l.Kind = TextMessage
@@ -289,7 +288,7 @@ func (l *codexLine) finishTool() {
 	if len(l.built) > 0 {
 		c.Arguments = l.built
 	}
-	c.named(l.itemType)
+	c.named(l.subtype)
 	if name := word(jsonscan.Unquote(l.toolName)); name != "" {
 		c.Name = name
 	}

@@ -176,7 +176,7 @@ func (l *codexRow) payload(r *jsonscan.Reader) {
 func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "type":
-		l.itemType = r.Str()
+		l.subtype = r.Str()
 	case "id":
 		l.ID = readID(r)
 	case "call_id":
@@ -400,7 +400,7 @@ func (d *codexLogDecoder) speak(t *codexThread, dst []Event) []Event {
 // item appends the events of what the model said, or got to read.
 func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 	l := &d.line
-	switch typ := string(l.itemType); {
+	switch typ := string(l.subtype); {
 	case typ == "message" && l.role == "assistant":
 		dst = d.speak(t, dst)
 		for _, text := range l.texts {
@@ -451,7 +451,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 		name = slices.Concat(l.namespace, []byte("__"), l.name)
 	}
 	if len(name) == 0 {
-		name = bytes.TrimSuffix(l.itemType, []byte("_call"))
+		name = bytes.TrimSuffix(l.subtype, []byte("_call"))
 	}
 	if c.namedByClaude(name); len(l.custom) > 0 {
 		c.Arguments = l.custom
@@ -515,7 +515,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 // message appends the events of a message from the program.
 func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
 	l := &d.line
-	switch string(l.itemType) {
+	switch string(l.subtype) {
 	case "task_started", "turn_started":
 		t.tasks = true
 		d.start(t)

@@ -123,8 +123,12 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		from := len(dst)
 		dst = d.events(dst)
 		for i := from; i < len(dst); i++ {
-			if dst[i].Arrival == 0 { // the event was not held back
-				dst[i].Arrival = text.Arrival
+			ev := &dst[i]
+			if ev.Arrival == 0 { // the event was not held back
+				ev.Arrival = text.Arrival
+			}
+			if ev.Kind == Unknown {
+				ev.Type = typeName(l.typ, l.subtype)
 			}
 		}
 	}

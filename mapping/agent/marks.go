@@ -154,8 +154,13 @@ func IsObject(line []byte) bool {
 	return len(line) == 0 || line[0] == '{'
 }
 
-// Typed reports whether a line has a type.
-func (m *Marks) Typed() bool { return m.find("", "type") != nil }
+// Type returns the type of a line as [Event] has it, "" if the line has none.
+func (m *Marks) Type() string {
+	if m.find("", "type") == nil {
+		return ""
+	}
+	return typeName([]byte(m.value("", "type")), []byte(m.value("", "subtype")))
+}
 
 // OfAny reports whether a line may be some agent's, or the first one of its run.
 func (m *Marks) OfAny() bool { return m.Begins() || slices.ContainsFunc(Agents, m.OneOf) }

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // What an agent prints where a name is expected may be content: a broken or
@@ -45,6 +47,14 @@ func enum(s []byte) string { return string(nameOf(s, enumChars)) }
 
 // word is like enum, but for names of tools, which have more characters.
 func word(s []byte) string { return string(nameOf(s, wordChars)) }
+
+// typeName returns the type and the subtype of a line, as far as they are names.
+func typeName(typ, subtype []byte) string {
+	if len(subtype) > 0 {
+		return typeName(typ, nil) + "/" + typeName(subtype, nil)
+	}
+	return cmp.Or(word(typ), semconv.ErrorOther)
+}
 
 // enumOf and wordOf read a value that has to be one.
 func enumOf(r *jsonscan.Reader) []byte { return nameOf(jsonscan.Unquote(r.Str()), enumChars) }

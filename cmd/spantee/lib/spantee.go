@@ -244,10 +244,12 @@ func (t *Tracer) Close(ctx context.Context) (*Receipt, error) {
 const closeTimeout = 10 * time.Second
 
 func (t *Tracer) end(ctx context.Context) (*Receipt, error) {
+	unknown := tracer.UnknownTypes(nil)
 	t.locked(func() {
 		t.stream.At(time.Now())
 		_ = t.stream.Close(false) // an error of the journal counts if a span is lost
 		t.over = true
+		unknown = tracer.UnknownTypes(t.stream.Mapper.UnknownTypes())
 	})
 	t.mu.Lock() // saveOpen may have to end
 	stopped, exit := t.stopped, t.exit
@@ -267,6 +269,7 @@ func (t *Tracer) end(ctx context.Context) (*Receipt, error) {
 	}
 	r := t.recorder.Receipt()
 	r.Finish(tracer.Version(), exit.ShellStatus(), stopped == nil, delivered)
+	r.UnknownTypes = unknown
 	if delivered.Delivered == delivered.Ended {
 		return r, stopped
 	}

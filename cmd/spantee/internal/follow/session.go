@@ -26,8 +26,9 @@ type Session struct {
 
 	tailer   *Tailer
 	claims   Claims
-	mapper   *mapping.Mapper  // nil while the session sleeps
-	inputs   []*mapping.Input // of Files
+	mapper   *mapping.Mapper       // nil while the session sleeps
+	unknown  []mapping.UnknownType // before it fell asleep
+	inputs   []*mapping.Input      // of Files
 	runs     map[trace.TraceID]*run
 	mayBegin time.Time // when a run may; zero if none waits
 }
@@ -136,9 +137,18 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 	return nil
 }
 
+// UnknownTypes returns the unknown types of the rows that were read since the session woke
+// up last.
+func (s *Session) UnknownTypes() []mapping.UnknownType {
+	if s.mapper != nil {
+		return s.mapper.UnknownTypes()
+	}
+	return s.unknown
+}
+
 // Sleep frees the memory of the session.
 func (s *Session) Sleep() {
-	s.Open = s.Busy()
+	s.Open, s.unknown = s.Busy(), s.UnknownTypes()
 	s.mapper, s.inputs, s.runs = nil, nil, nil
 }
 

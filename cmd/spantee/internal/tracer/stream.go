@@ -24,6 +24,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
 )
@@ -48,6 +49,15 @@ func (s *Span) Facts() *runs.Span {
 		s.decoded = true
 	}
 	return &s.facts
+}
+
+// UnknownTypes returns unknown types of lines as a receipt has them.
+func UnknownTypes(of []mapping.UnknownType) []receipt.UnknownType {
+	list := make([]receipt.UnknownType, len(of))
+	for i, t := range of {
+		list[i] = receipt.UnknownType(t)
+	}
+	return list
 }
 
 // A Config says what becomes of a stream's spans.
