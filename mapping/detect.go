@@ -18,6 +18,7 @@ type detector struct {
 	given    bool           // by Options.Agent, or by the first lines of a session log
 	named    bool           // the line before names its session
 	marks    agent.Marks    // of the current line
+	foreign  *agent.Foreign // of the line before, nil if it is an agent's or nobody's
 	kept     []keptLine
 	size     int // of kept, in bytes
 	unproven int // lines without proof that were not kept
@@ -92,13 +93,14 @@ func (in *Input) decode(text agent.Line, number int) {
 	d.marks.Read(text.Text)
 	line := keptLine{Line: text, session: d.marks.Session, begins: d.marks.Begins(), number: number}
 	found, foreign := in.identify(line)
+	d.foreign = foreign
 	switch {
 	case found != nil:
 		d.named = line.session != ""
 		in.release(found, line)
 		m.decodeAs(d.current, text, number)
-	case foreign != "":
-		m.stats.Foreign = foreign
+	case foreign != nil:
+		m.stats.Foreign = foreign.Name
 		m.stats.Unidentified++
 	case len(bytes.TrimSpace(text.Text)) == 0:
 	case !agent.IsObject(text.Text):
@@ -118,25 +120,24 @@ func (in *Input) decode(text agent.Line, number int) {
 	}
 }
 
-// identify returns the agent that a line belongs to, or the name of the foreign kind
-// that it belongs to.
-func (in *Input) identify(line keptLine) (found *agent.Agent, foreign string) {
+// identify returns the agent that a line belongs to, or the foreign kind that it belongs to.
+func (in *Input) identify(line keptLine) (found *agent.Agent, foreign *agent.Foreign) {
 	m, d := in.mapper, &in.detector
 	if line.session != "" {
 		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
 	}
 	if found == nil {
-		found, foreign = d.marks.Agent()
+		found, foreign = d.marks.Agent(d.foreign)
 	}
-	if found != nil || foreign != "" || line.session != "" || line.begins {
+	if found != nil || foreign != nil || line.session != "" || line.begins {
 		return found, foreign
 	}
 	for _, s := range append([]*agent.Decoder{d.current}, m.decoders...) {
 		if m.working(s) && d.marks.OneOf(s.Agent) {
-			return s.Agent, ""
+			return s.Agent, nil
 		}
 	}
-	return nil, ""
+	return nil, nil
 }
 
 // working reports whether the agent of a decoder, which may be nil, has an open run.

@@ -98,6 +98,7 @@ var looksLike = map[string]string{
 	"muse":                  "muse",
 	"openhands":             "OpenHands",
 	"vibe":                  "a chat log",
+	"iflow-session-log":     "a session log of iFlow",
 }
 
 // unfinished are streams whose last run has neither an end nor been cut off: a line that
@@ -168,6 +169,31 @@ var same = map[string]map[string]int{
 	},
 	"goose": {`{"type":"complete","total_tokens":12}`: never},
 	"pi":    {`{"type":"session","version":3,"id":"01a1f1e0-1111-7aaa-8bbb-000000000009","timestamp":"2026-10-02T09:00:00.000Z","cwd":"/home/dev/shop"}`: 4},
+}
+
+// TestImitations maps session logs whose first row alone tells that a fork of an agent wrote
+// them. The log of the agent that follows is traced.
+func TestImitations(t *testing.T) {
+	for name, in := range fixtures(t) {
+		if short(name) != "codex-log/plain" {
+			continue
+		}
+		fork := bytes.ReplaceAll(in, []byte(`"model_provider":"openai"`), []byte(`"model_provider":"trae"`))
+		spans, m := feed{}.spans(t, fork)
+		if s := m.Stats(); bytes.Equal(fork, in) || len(spans) > 0 || s.Foreign != "a session log of TraeX" {
+			t.Errorf("%d spans, taken for %q", len(spans), s.Foreign)
+		}
+		if _, found := mapping.FindLog("rollout-1.jsonl", fork); found {
+			t.Error("found as a log of Codex")
+		}
+		want, _ := feed{}.spans(t, in)
+		got, _ := feed{}.spans(t, slices.Concat(fork, in))
+		if diff := gocmp.Diff(sortedGolden(want), sortedGolden(got)); diff != "" || len(want) == 0 {
+			t.Errorf("behind the log of a fork (-alone +behind):\n%s", diff)
+		}
+		return
+	}
+	t.Fatal("no log of Codex")
 }
 
 // TestStrangersInside puts foreign lines between the lines of every agent's streams: all of

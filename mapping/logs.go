@@ -43,11 +43,11 @@ func FindLog(path string, head []byte) (log Log, ok bool) {
 		}
 	}
 	for m := range rows {
-		a, _ := m.Agent()
-		if a == nil {
+		a, foreign := m.Agent(nil)
+		if a == nil && foreign == nil {
 			continue
 		}
-		if a.Kin != nil {
+		if a != nil && a.Kin != nil {
 			log.Agent = a.Flag
 			log.Kin, log.KinKnown = a.Kin(path, rows)
 			if a.CopiesNameless {

@@ -23,7 +23,7 @@ var claudeLog = Agent{
 	objects:  newClaudeLogDecoder,
 	last:     []string{"sessionId", "timestamp", "uuid", "requestId"},
 	Proof: shapes(
-		"type sessionId uuid isSidechain",
+		"type sessionId uuid isSidechain !sessionId=session-*",
 		"type=summary summary leafUuid",
 		"type=queue-operation operation sessionId",
 		"type=file-history-snapshot snapshot messageId",

@@ -19,7 +19,7 @@ var codexLog = Agent{
 	Name:     "codex",
 	Provider: "openai",
 	objects:  func() objectDecoder { return newCodexLogDecoder() },
-	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
+	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload !payload.model_provider=trae"),
 	last:     []string{"call_id"},
 	TurnEnds: true,
 	Folders: Folders{

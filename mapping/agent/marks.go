@@ -170,23 +170,26 @@ func (m *Marks) Begins() bool { return m.any(firstLines) }
 
 var firstLines = shapes("type=system subtype=init", "type=init|session|thread.started|session.start")
 
-// Agent returns the agent that a line is proof of, or the name of the foreign kind that
-// the line belongs to. Most lines prove neither.
-func (m *Marks) Agent() (agent *Agent, foreign string) {
+// Agent returns the agent that a line is proof of, or the foreign kind that the line
+// belongs to. Most lines prove neither. before is the foreign kind of the stream so far.
+func (m *Marks) Agent(before *Foreign) (agent *Agent, foreign *Foreign) {
 	if len(m.members) == 0 {
-		return nil, ""
+		return nil, nil
+	}
+	if before != nil && m.any(before.rows) {
+		return nil, before
 	}
 	for _, a := range Agents {
 		if m.any(a.Proof) {
-			return a, ""
+			return a, nil
 		}
 	}
 	for i := range foreignLines {
 		if f := &foreignLines[i]; m.any(f.shapes) {
-			return nil, f.name
+			return nil, f
 		}
 	}
-	return nil, ""
+	return nil, nil
 }
 
 // firstValues returns the strings that the first row has among the members of an object.
@@ -202,30 +205,38 @@ func firstValues(rows iter.Seq[*Marks], parent string, names ...string) (values 
 	return values
 }
 
-// foreignLines are kinds of lines that spantee does not support, but recognizes, so that
-// it can report what the stream is.
-var foreignLines = []struct {
-	name   string
+// A Foreign is a kind of lines that spantee does not support, but recognizes, so that it can
+// report what the stream is.
+type Foreign struct {
+	Name   string
 	shapes []Shape
-}{
-	{name: "Trae", shapes: shapes("session_id=t-* type=system")},
-	{name: "muse", shapes: shapes("schema_version payload_type payload")},
-	{name: "Antigravity", shapes: shapes("!type event conversation_id init", "!type event step_update", "!type event=result result")},
-	{name: "OpenHands", shapes: shapes("id timestamp source=agent|user|environment action|observation", "kind=*Event id timestamp source")},
-	{name: "Kilo, Roo or Cline", shapes: shapes("type=say say", "type=ask ask")},
-	{name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
-	{name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
+	rows   []Shape // of the lines that follow, which look like an agent's
+}
 
-	{name: "a session log of Gemini CLI", shapes: shapes("sessionId projectHash startTime", "type=user|gemini|info id timestamp content", "$set", "sessionId messageId type message timestamp")},
-	{name: "a session log of opencode", shapes: shapes("id=msg_* sessionID role", "id=prt_* sessionID messageID", "id=ses_* projectID time.created")},
-	{name: "a transcript of Cursor", shapes: shapes("!type role message.content")},
+var foreignLines = []Foreign{
+	{Name: "Trae", shapes: shapes("session_id=t-* type=system")},
+	{Name: "muse", shapes: shapes("schema_version payload_type payload")},
+	{Name: "Antigravity", shapes: shapes("!type event conversation_id init", "!type event step_update", "!type event=result result")},
+	{Name: "OpenHands", shapes: shapes("id timestamp source=agent|user|environment action|observation", "kind=*Event id timestamp source")},
+	{Name: "Kilo, Roo or Cline", shapes: shapes("type=say say", "type=ask ask")},
+	{Name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
+	{Name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
 
-	{name: "a chat log", shapes: shapes("!type role content", "!type role tool_calls", "!type role parts")},
-	{name: "messages of the Agent Client Protocol", shapes: shapes("jsonrpc method=session/*")},
-	{name: "messages of a language server", shapes: shapes("jsonrpc method=textDocument/*|window/*|workspace/*")},
-	{name: "JSON-RPC messages", shapes: shapes("jsonrpc")},
-	{name: "the events of a model's API", shapes: shapes("type=message_start message.type", "type=content_block_start|content_block_delta index", "type=response.* sequence_number", "object=chat.completion*")},
-	{name: "messages of Slack", shapes: shapes("type=message text ts", "type=event_callback event")},
-	{name: "CloudEvents", shapes: shapes("specversion id source type")},
-	{name: "a container's log", shapes: shapes("log stream=stdout|stderr time")},
+	{
+		Name: "a session log of TraeX", shapes: shapes("type=session_meta payload.model_provider=trae"),
+		rows: shapes("type=turn_context|response_item|event_msg|compacted timestamp payload"),
+	},
+	{Name: "a session log of iFlow", shapes: shapes("type sessionId=session-* uuid isSidechain")},
+	{Name: "a session log of Gemini CLI", shapes: shapes("sessionId projectHash startTime", "type=user|gemini|info id timestamp content", "$set", "sessionId messageId type message timestamp")},
+	{Name: "a session log of opencode", shapes: shapes("id=msg_* sessionID role", "id=prt_* sessionID messageID", "id=ses_* projectID time.created")},
+	{Name: "a transcript of Cursor", shapes: shapes("!type role message.content")},
+
+	{Name: "a chat log", shapes: shapes("!type role content", "!type role tool_calls", "!type role parts")},
+	{Name: "messages of the Agent Client Protocol", shapes: shapes("jsonrpc method=session/*")},
+	{Name: "messages of a language server", shapes: shapes("jsonrpc method=textDocument/*|window/*|workspace/*")},
+	{Name: "JSON-RPC messages", shapes: shapes("jsonrpc")},
+	{Name: "the events of a model's API", shapes: shapes("type=message_start message.type", "type=content_block_start|content_block_delta index", "type=response.* sequence_number", "object=chat.completion*")},
+	{Name: "messages of Slack", shapes: shapes("type=message text ts", "type=event_callback event")},
+	{Name: "CloudEvents", shapes: shapes("specversion id source type")},
+	{Name: "a container's log", shapes: shapes("log stream=stdout|stderr time")},
 }
