@@ -77,7 +77,7 @@ var flagGroups = []struct{ title, flags string }{
 	{"What the stream is", "agent now recursive since idle no-session-log"},
 	{"What is reported", "tree receipt fail-if summary quiet trace-url stall-after"},
 	{"The page in the browser", "view listen no-open otlp-grpc otlp-http prices export"},
-	{"What is kept on disk", "no-spool spool-max spill-max keep"},
+	{"What is kept on disk", "no-spool spool-max keep"},
 	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit"},
 }
 

@@ -38,7 +38,6 @@ type options struct {
 
 	noSpool  bool
 	spoolMax size
-	spillMax size
 
 	limitOptions
 	viewing bool
@@ -84,9 +83,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 func (o *options) addPipeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
-
-	o.spillMax = size{1 << 30}
-	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/mapping"
 )
 
-// A pump takes the chunks of a stream from the tee, maps them, and watches the stream
+// A pump takes the pieces of a stream from the tee, maps them, and watches the stream
 // between them.
 type pump struct {
 	*tracing
@@ -37,11 +36,7 @@ type pump struct {
 func (t *tracing) start(in io.Reader, out *os.File) *pump {
 	t.open.status = t.say.mayShowStatus(out)
 	p := &pump{tracing: t, done: make(chan struct{}), log: t.newJoinedLog(), lastArrival: time.Now()}
-	p.tee = tee.New(in, out, tee.Options{
-		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
-		Ahead:    t.aheadOfKill(),
-		Progress: t.stream.Emitted, Hurry: func() { t.setWait(false) },
-	})
+	p.tee = tee.New(in, out, tee.Options{Recording: !t.to.Live, Progress: t.stream.Emitted})
 	if t.isNeeded() {
 		go p.run()
 	} else {
@@ -49,18 +44,6 @@ func (t *tracing) start(in io.Reader, out *os.File) *pump {
 		close(p.done)
 	}
 	return p
-}
-
-// maxAhead is how long the first bytes may wait for a disk, within the flush timeout.
-const maxAhead = 250 * time.Millisecond
-
-// aheadOfKill returns how long the first bytes may wait until their run is in the journal:
-// if spantee is killed, what came out has at least a root.
-func (t *tracing) aheadOfKill() time.Duration {
-	if t.to.Exporter == nil || t.cfg.spool == nil {
-		return 0
-	}
-	return min(maxAhead, t.flushTimeout)
 }
 
 // errUnneeded detaches a mapper whose spans have no destination.
@@ -89,30 +72,24 @@ const tickInterval = time.Second
 
 // follow maps the stream.
 func (p *pump) follow() {
-	buf := make([]byte, tracer.MaxPiece)
-	behind := false
 	for due := time.Now(); ; {
 		if now := time.Now(); !now.Before(due) {
 			p.tick(now)
 			due = now.Add(tickInterval)
 		}
-		chunk, err := p.tee.Next(buf, due)
-		if err != nil {
+		bytes, arrived, err := p.tee.Next(due)
+		switch {
+		case err != nil:
 			return
-		}
-		if len(chunk.Bytes) > 0 {
-			if chunk.Behind != behind {
-				behind = chunk.Behind
-				p.setWait(behind)
-			}
-			p.consume(chunk.Bytes, chunk.Arrived)
-		} else {
+		case len(bytes) > 0:
+			p.consume(bytes, arrived)
+		default:
 			p.log.take(p.stream, time.Now())
 		}
 	}
 }
 
-// consume maps a chunk of the stream.
+// consume maps a piece of the stream.
 func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.lastArrival, p.stalled = arrived, false
 	p.metrics.received(arrived)
@@ -183,7 +160,7 @@ func (p *pump) finish(whole bool, lost tee.Lost) {
 }
 
 // mapperReserve is the part of the flush timeout that is left for a mapper that has
-// waited for the exporter all the time. With a flush timeout under a second, a mapper
+// waited for the disk all the time. With a flush timeout under a second, a mapper
 // that makes no progress gets this long in addition to half of that.
 const mapperReserve = 500 * time.Millisecond
 
@@ -216,13 +193,13 @@ func (p *pump) awaitMapper(interrupted bool) (spent time.Duration, finished bool
 		_, finished = p.tee.Await(p.done, math.MaxInt64)
 		return 0, finished
 	}
+	p.setWait(false)
 	patience := max(p.flushTimeout-mapperReserve, p.flushTimeout/2)
 	p.endBy(patience / 2) // the mapper may be waiting for stderr
 	if spent, finished = p.tee.Await(p.done, patience); finished {
 		return spent, true
 	}
-	// The mapper may be waiting for the exporter, which releases it once the
-	// exporter delivers nothing more.
+	// The mapper may be waiting for the exporter's disk, which Close gives up.
 	p.endBy(0)
 	p.deliverSpans()
 	_, finished = p.tee.Await(p.done, mapperReserve)

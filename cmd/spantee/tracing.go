@@ -10,7 +10,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -161,14 +160,4 @@ func (t *tracing) setWait(wait bool) {
 	if t.to.Exporter != nil {
 		t.to.Exporter.SetWait(wait)
 	}
-}
-
-// spillDir returns the directory for the spill, "" for none. It is beside the
-// spool, and never where others can write.
-func (o *options) spillDir() string {
-	dir, err := spool.StateDir()
-	if o.noSpool || err != nil {
-		return ""
-	}
-	return dir
 }

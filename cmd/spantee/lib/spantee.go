@@ -168,7 +168,7 @@ type tee struct {
 
 func (t tee) Write(p []byte) (int, error) {
 	n, err := t.w.Write(p)
-	_, _ = t.t.Write(p[:max(n, 0)]) // it never fails
+	_, _ = t.t.Write(p[:min(max(n, 0), len(p))]) // it never fails; w may have miscounted
 	return n, err
 }
 

@@ -192,6 +192,23 @@ func TestOnlyTheWriterFails(t *testing.T) {
 	}
 }
 
+// A writer that says that it wrote more than it got is passed on like any other, and the
+// stream is traced whole.
+func TestAWriterThatMiscounts(t *testing.T) {
+	tr := newTracer(t, spantee.Options{})
+	stream := fixture(t)
+	if n, err := tr.Tee(miscounting{}).Write(stream); n != len(stream)+1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if receipt, err := tr.Close(t.Context()); err != nil || receipt.RunsTotal != 1 || !receipt.Succeeded {
+		t.Errorf("%v, %+v", err, receipt)
+	}
+}
+
+type miscounting struct{}
+
+func (miscounting) Write(p []byte) (int, error) { return len(p) + 1, nil }
+
 type limited struct{ room, taken int }
 
 func (l *limited) Write(p []byte) (int, error) {

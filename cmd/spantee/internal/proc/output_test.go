@@ -40,7 +40,7 @@ func TestACutOutput(t *testing.T) {
 		}
 	}()
 	passedR, passedW := newPipe(t)
-	stream := tee.New(out, passedW, tee.Options{SpillDir: t.TempDir(), SpillMax: 1 << 30})
+	stream := tee.New(out, passedW, tee.Options{})
 	copied := make(chan error, 1)
 	go func() {
 		err := stream.Copy()
@@ -51,12 +51,12 @@ func TestACutOutput(t *testing.T) {
 	seen := make(chan []byte)
 	go func() {
 		var all []byte
-		for buf := make([]byte, 64<<10); ; {
-			piece, err := stream.Next(buf, time.Now().Add(time.Hour))
+		for {
+			piece, _, err := stream.Next(time.Now().Add(time.Hour))
 			if err != nil {
 				break
 			}
-			all = append(all, piece.Bytes...)
+			all = append(all, piece...)
 		}
 		stream.Ended()
 		seen <- all

@@ -38,7 +38,7 @@ func TestCopyIsExact(t *testing.T) {
 			t.Run(name+", "+how, func(t *testing.T) {
 				var out bytes.Buffer
 				seen := new(recorder)
-				tee := seen.follow(reader(bytes.NewReader(in)), &out, Options{SpillDir: t.TempDir(), SpillMax: 1 << 30})
+				tee := seen.follow(reader(bytes.NewReader(in)), &out, Options{})
 				if err := tee.Copy(); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +101,7 @@ func TestCopyBetweenPipes(t *testing.T) {
 				inR, inW := newPipe(t)
 				outR, outW := newPipe(t)
 				seen := new(recorder)
-				tee := seen.follow(inR, outW, Options{SpillDir: t.TempDir(), SpillMax: 1 << 30})
+				tee := seen.follow(inR, outW, Options{})
 				written := make(chan struct{})
 				go func() {
 					defer close(written)
@@ -132,7 +132,8 @@ func TestCopyBetweenPipes(t *testing.T) {
 							t.Error(err)
 						}
 					} else {
-						<-tee.stop() // without the patience of Stop
+						tee.stop()
+						tee.writing <- struct{}{} // without the patience of Stop
 					}
 					tee.End(true)
 					outW.Close()

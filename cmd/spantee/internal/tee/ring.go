@@ -2,41 +2,30 @@ package tee
 
 import "time"
 
+// ringSize is how much of the stream waits for the consumer in memory: eight seconds of
+// 1,000 lines a second.
+const ringSize = 2 << 20
+
 // A ring is a fixed buffer of the stream's latest bytes. Offsets are offsets in the
 // stream.
 type ring struct {
 	buf      []byte
-	base     int64 // offset of buf[0], set when the ring is empty
 	from, to int64 // the bytes in it
 }
 
 func (r *ring) len() int  { return int(r.to - r.from) }
 func (r *ring) free() int { return len(r.buf) - r.len() }
 
-func (r *ring) index(offset int64) int { return int((offset - r.base) % int64(len(r.buf))) }
-
-// space returns up to limit bytes of room, less at the end of the buffer. An empty
-// ring starts over: while the consumer keeps up, only a small part of the buffer is
-// in use, and stays in the processor's cache.
+// space returns up to limit bytes of room, less at the end of the buffer.
 func (r *ring) space(limit int) []byte {
-	if r.from == r.to {
-		r.base = r.to
-	}
-	start := r.index(r.to)
+	start := int(r.to % int64(len(r.buf)))
 	return r.buf[start:min(start+limit, start+r.free(), len(r.buf))]
 }
 
 // head returns up to limit of the oldest bytes, less at the end of the buffer.
 func (r *ring) head(limit int) []byte {
-	start := r.index(r.from)
+	start := int(r.from % int64(len(r.buf)))
 	return r.buf[start:min(start+limit, start+r.len(), len(r.buf))]
-}
-
-// take moves the oldest bytes to p, and returns how many.
-func (r *ring) take(p []byte) int {
-	n := copy(p, r.head(len(p)))
-	r.from += int64(n)
-	return n
 }
 
 // arrivals record when the bytes of a stream came.

@@ -6,44 +6,48 @@ import (
 )
 
 const (
-	// StallLimit is how long the stream waits while neither the consumer nor the disk
-	// makes progress. On a machine with a load of ten, a thread may be off the
-	// processor for over 100 ms.
+	// StallLimit is how long the stream waits while the consumer makes no progress. On a
+	// machine with a load of ten, a thread may be off the processor for over 100 ms.
 	StallLimit = 2 * time.Second
 
 	// busyLimit is the limit if the process uses the processor meanwhile: a line of
 	// 60 MB is one step of the mapper, and takes seconds on a busy machine.
 	busyLimit = 20 * time.Second
 
-	// stallLook is how often somebody who waits checks for progress. Time is counted in
+	// stallCheck is how often somebody who waits checks for progress. Time is counted in
 	// checks, because a stopped process does not check.
-	stallLook = 250 * time.Millisecond
+	stallCheck = 250 * time.Millisecond
 )
 
-// Why a consumer is detached.
-var (
-	ErrStalled = errors.New("the mapper made no progress")
-	ErrDisk    = errors.New("the disk that buffers the stream did not answer in time")
-)
+// ErrStalled is why a consumer is detached that makes no progress.
+var ErrStalled = errors.New("the mapper made no progress")
 
-// A stall is how long neither the consumer nor the disk has made progress: in total,
-// and without the time in which the process was computing.
+// A stall is how long the consumer has made no progress: in total, and without the time
+// in which the process was computing.
 type stall struct {
+	tee       *Tee
 	advanced  int64
 	cpu       time.Duration
 	idle, all time.Duration
 	longest   time.Duration // of all idle times
 }
 
-func (t *Tee) newStall() *stall {
+func (t *Tee) newStall() *stall { return &stall{tee: t, advanced: t.advanced(), cpu: t.cpu()} }
+
+// advanced returns a number that grows while the consumer makes progress.
+func (t *Tee) advanced() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &stall{advanced: t.advanced(), cpu: t.cpu()}
+	n := t.ring.from
+	if t.opts.Progress != nil {
+		n += t.opts.Progress()
+	}
+	return n
 }
 
-// look updates a stall after some time. It is called with mu held.
-func (t *Tee) look(s *stall, after time.Duration) {
-	advanced, cpu := t.advanced(), t.cpu()
+// check updates a stall after some time.
+func (s *stall) check(after time.Duration) {
+	advanced, cpu := s.tee.advanced(), s.tee.cpu()
 	if s.all += after; cpu-s.cpu < time.Millisecond {
 		s.idle += after
 	}
@@ -54,38 +58,29 @@ func (t *Tee) look(s *stall, after time.Duration) {
 	s.advanced, s.cpu = advanced, cpu
 }
 
-// advanced returns a number that grows while the consumer or the disk makes
-// progress. It is called with mu held.
-func (t *Tee) advanced() int64 {
-	n := t.consumer.next + t.ring.from
-	if t.opts.Progress != nil {
-		n += t.opts.Progress()
-	}
-	return n
+// exceeds reports whether the consumer has made no progress for patience or, while the
+// process was computing, for busyLimit.
+func (s *stall) exceeds(patience time.Duration) bool {
+	return s.idle >= patience || s.all >= max(patience, busyLimit)
 }
 
 // Await waits until done is closed. It returns false if the consumer makes no progress
 // for patience. idle is the longest time in which the consumer and the process did nothing.
 func (t *Tee) Await(done <-chan struct{}, patience time.Duration) (idle time.Duration, ok bool) {
-	stalled := t.newStall()
-	for {
-		look := min(stallLook, patience-stalled.idle)
+	s := t.newStall()
+	for !s.exceeds(patience) {
+		wait := min(stallCheck, patience-s.idle)
 		select {
 		case <-done:
-			return stalled.longest, true
-		case <-time.After(look):
+			return s.longest, true
+		case <-time.After(wait):
+			s.check(wait)
 		}
-		t.mu.Lock()
-		t.look(stalled, look)
-		t.mu.Unlock()
-		if stalled.idle < patience && stalled.all < max(patience, busyLimit) {
-			continue
-		}
-		select {
-		case <-done: // both happened
-			return stalled.longest, true
-		default:
-			return stalled.longest, false
-		}
+	}
+	select {
+	case <-done: // both happened
+		return s.longest, true
+	default:
+		return s.longest, false
 	}
 }

@@ -3,7 +3,6 @@
 package tee
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -11,12 +10,6 @@ import (
 )
 
 const (
-	// ringSize is how much of the stream is in memory for the consumer.
-	ringSize = 2 << 20
-
-	// maxLag is how much of the stream may wait before the consumer counts as behind.
-	maxLag = ringSize / 8
-
 	// maxRead is how much is read at once: more than a pipe holds by default.
 	maxRead = 256 << 10
 
@@ -24,36 +17,17 @@ const (
 	// not cut the stream into small chunks.
 	minRoom = 64 << 10
 
-	// spillPatience is how long the copy waits for a write to the spill. Otherwise the
-	// copy, the write and the other programs in the pipe compete for processors, which
-	// takes half as long again.
-	spillPatience = 100 * time.Millisecond
-
 	// stopPatience is how long Stop waits for a write to the output.
 	stopPatience = 100 * time.Millisecond
 )
 
-// Options say what happens to bytes that the consumer has not seen yet.
-type Options struct {
-	Recording bool   // the stream waits for the consumer, however long it takes
-	SpillDir  string // directory for the spill, "" for no spill
-	SpillMax  int64  // size of the spill
-
-	// Ahead is how long the first bytes may wait until the consumer is done with them,
-	// so that it can save what a kill would lose. All other bytes are written at once.
-	Ahead time.Duration
-
-	Progress func() int64 // grows while the consumer works on a single chunk
-	Hurry    func()       // called when the consumer must not wait for anything any more
-}
-
-// A Tee copies a stream from a reader to a writer. The same bytes go into the ring,
-// from which the consumer takes them. When the ring is three quarters full, its oldest
-// bytes move to the spill, until half is free. When the spill is full too, the stream
-// waits while the consumer advances. A consumer that does not advance is detached, and the stream goes on.
+// A Tee copies a stream from a reader to a writer. The same bytes go into a ring, from
+// which the consumer reads them. When the ring is full, the stream waits as long as the
+// consumer makes progress. Without progress, the consumer is detached and the stream goes
+// on.
 //
-// Three goroutines use a Tee, besides whoever ends it: one calls Copy, the consumer calls
-// Next, and one writes to the spill. No I/O is done while mu is held.
+// Two goroutines use a Tee, besides whoever ends it: one calls Copy, and the consumer
+// calls Next. No I/O is done while mu is held.
 type Tee struct {
 	in   io.Reader
 	out  io.Writer
@@ -62,63 +36,35 @@ type Tee struct {
 
 	mu       sync.Mutex
 	ring     ring
-	spill    spill // has the bytes between the consumer's next and the ring
 	arrivals arrivals
-	consumer consumer
-	pace     pace
-	stopped  bool          // the copy must end
-	passing  chan struct{} // closed once the bytes that the copy has read are written and in the ring
-	whole    bool          // the stream ended by itself
-	failure  error         // why the consumer is detached
-	late     Lost          // what came after the consumer was detached
+	reading  int   // size of the chunk that the consumer works on; it is still in the ring
+	batch    batch // of lines that the consumer reads together
+	whole    bool  // the stream ended by itself
+	failure  error // why the consumer is detached
+	late     Lost  // what came after the consumer was detached
 
-	first    chan struct{} // closed when the consumer is done with its first chunk, or detached
-	endFirst func()        // closes it
-
-	room  chan struct{} // wakes Copy: there is room, or nobody to keep room for
-	more  chan struct{} // wakes the consumer: there are bytes, or there will be none
-	ended chan struct{} // closed when nothing more comes
+	writing chan struct{} // full while Copy writes, and for good after Stop
+	stopped chan struct{} // closed by Stop
+	stop    func()        // closes it
+	room    chan struct{} // wakes Copy: there is room, or no consumer any more
+	more    chan struct{} // wakes the consumer: there are bytes, or there will be none
+	ended   chan struct{} // closed when nothing more comes
 }
 
-// Lost counts the part of the stream that the consumer has not seen.
-type Lost struct{ Bytes, Lines int64 }
-
-func (l *Lost) add(p []byte) {
-	l.Bytes += int64(len(p))
-	l.Lines += int64(bytes.Count(p, []byte{'\n'}))
+// Options configure a Tee.
+type Options struct {
+	Recording bool         // the stream waits for the consumer, however long it takes
+	Progress  func() int64 // grows while the consumer works on a single chunk; may be nil
 }
-
-// A consumer is the consumer's position in the stream.
-type consumer struct {
-	next  int64 // offset of its next byte
-	taken Lost  // the chunk that the consumer works on
-	lag   lag
-
-	began    time.Time // when it last began to take a batch of gathered bytes
-	gathered int64     // offset of the end of that batch
-}
-
-// A lag says whether the consumer may wait, such as for a collector.
-type lag int
-
-const (
-	keepingUp lag = iota
-	behind        // the consumer may wait: the stream does not wait for it
-	hurried       // the consumer may not wait until it has caught up
-)
 
 // New returns a Tee from in to out.
 func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
-		in: in, out: out, opts: opts, cpu: cpuTime,
-		ring: ring{buf: newBuffer(ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
-		passing: make(chan struct{}), first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
+		in: in, out: out, opts: opts, cpu: cpuTime, ring: ring{buf: make([]byte, ringSize)},
+		writing: make(chan struct{}, 1), stopped: make(chan struct{}),
+		room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	t.endFirst = sync.OnceFunc(func() { close(t.first) })
-	close(t.passing)
-	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillChunk {
-		t.spill.max = 0
-	}
+	t.stop = sync.OnceFunc(func() { close(t.stopped) })
 	return t
 }
 
@@ -130,35 +76,26 @@ func (e OutputError) Error() string { return e.Err.Error() }
 func (e OutputError) Unwrap() error { return e.Err }
 
 // Copy copies until the input ends, or until Stop. Bytes are written as they come,
-// before the consumer sees them. Only the first bytes may wait, see Options.Ahead.
+// before the consumer sees them.
 func (t *Tee) Copy() error {
 	scratch := make([]byte, minRoom) // once there is no consumer
-	for ahead := t.opts.Ahead; ; ahead = 0 {
+	for {
 		buf := t.awaitRoom(scratch)
+		if buf == nil {
+			return nil
+		}
 		n, err := t.in.Read(buf)
 		if n > 0 {
-			if !t.mayWrite() {
+			select {
+			case t.writing <- struct{}{}:
+			case <-t.stopped:
 				return nil
 			}
-			if ahead > 0 {
-				t.push(buf[:n], time.Now())
-				select {
-				case <-t.first:
-				case <-time.After(ahead):
-				}
-			}
 			_, failed := t.out.Write(buf[:n])
-			var written <-chan struct{}
-			if failed == nil && ahead == 0 {
-				written = t.push(buf[:n], time.Now())
+			if failed == nil {
+				t.push(buf[:n], time.Now())
 			}
-			t.wrote()
-			if written != nil {
-				select {
-				case <-written:
-				case <-time.After(spillPatience):
-				}
-			}
+			<-t.writing
 			if failed != nil {
 				return OutputError{failed}
 			}
@@ -172,8 +109,8 @@ func (t *Tee) Copy() error {
 	}
 }
 
-// awaitRoom returns where to read the next bytes. It waits while there is no room, as
-// long as the consumer or the disk makes progress.
+// awaitRoom returns where to read the next bytes, nil after Stop. It waits while there is no
+// room, as long as the consumer makes progress.
 func (t *Tee) awaitRoom(scratch []byte) []byte {
 	var waited *stall
 	for {
@@ -185,19 +122,23 @@ func (t *Tee) awaitRoom(scratch []byte) []byte {
 		}
 		select {
 		case <-t.room:
-		case <-time.After(stallLook):
-			t.waitedForRoom(waited)
+		case <-t.stopped:
+			return nil
+		case <-time.After(stallCheck):
+			if waited.check(stallCheck); !t.opts.Recording && waited.exceeds(StallLimit) {
+				t.Detach(ErrStalled)
+			}
 		}
 	}
 }
 
-// space returns where to read the next bytes: into the ring, or into scratch if
-// nobody needs them. It returns nil if there is no room.
+// space returns where to read the next bytes: into the ring, or into scratch if there is no
+// consumer. It returns nil if there is no room.
 func (t *Tee) space(scratch []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.failure != nil || t.stopped || t.over():
+	case t.failure != nil || isClosed(t.ended):
 		return scratch
 	case t.ring.free() >= minRoom:
 		return t.ring.space(maxRead)
@@ -205,79 +146,29 @@ func (t *Tee) space(scratch []byte) []byte {
 	return nil
 }
 
-// waitedForRoom detaches a consumer for which the stream has waited too long.
-func (t *Tee) waitedForRoom(waited *stall) {
-	t.mu.Lock()
-	t.look(waited, stallLook)
-	hurry := t.consumer.lag == behind && waited.idle >= StallLimit/2 // the consumer may be waiting for the collector
-	if hurry {
-		t.consumer.lag = hurried
-	}
-	if !t.opts.Recording && (waited.idle >= StallLimit || waited.all >= busyLimit) {
-		why := ErrStalled
-		if t.spill.written != nil {
-			why = ErrDisk
-		}
-		t.detach(why)
-	}
-	t.mu.Unlock()
-	if hurry && t.opts.Hurry != nil {
-		t.opts.Hurry()
-	}
-}
-
-// mayWrite reports whether the bytes that were read may be written.
-func (t *Tee) mayWrite() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.passing = make(chan struct{})
-	}
-	return !t.stopped
-}
-
-// wrote says that what mayWrite allowed has happened.
-func (t *Tee) wrote() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.passing)
-}
-
-// push hands bytes to the consumer, which are in the ring already. If it starts spillOver, it returns a channel that
-// is closed when spillOver ends.
-func (t *Tee) push(p []byte, at time.Time) (written <-chan struct{}) {
+// push hands bytes to the consumer, which are in the ring already.
+func (t *Tee) push(p []byte, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.over():
-		return nil
+	case isClosed(t.ended):
 	case t.failure != nil:
 		t.late.add(p)
-		return nil
+	default:
+		t.ring.to += int64(len(p))
+		t.arrivals.add(t.ring.to, at)
+		notify(t.more)
 	}
-	t.ring.to += int64(len(p))
-	t.arrivals.add(t.ring.to, at)
-	t.pace.measure(t.ring.to, at)
-	notify(t.more)
-	return t.startSpilling()
 }
 
 // Stop ends the copy after the bytes that it is writing, even if it is reading. It
 // does not wait for an output that accepts nothing.
 func (t *Tee) Stop() {
+	t.stop()
 	select {
-	case <-t.stop():
+	case t.writing <- struct{}{}:
 	case <-time.After(stopPatience):
 	}
-}
-
-// stop returns a channel that is closed once the copy does nothing but read.
-func (t *Tee) stop() (passed <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopped = true
-	notify(t.room)
-	return t.passing
 }
 
 // End says that nothing more comes for the consumer. whole says that the stream
@@ -285,17 +176,16 @@ func (t *Tee) stop() (passed <-chan struct{}) {
 func (t *Tee) End(whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over() {
+	if !isClosed(t.ended) {
 		t.whole = whole
 		close(t.ended)
 	}
 	notify(t.more)
 }
 
-// over reports whether nothing more comes.
-func (t *Tee) over() bool {
+func isClosed(c chan struct{}) bool {
 	select {
-	case <-t.ended:
+	case <-c:
 		return true
 	default:
 		return false

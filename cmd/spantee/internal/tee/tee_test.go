@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,19 +18,16 @@ import (
 type recorder struct {
 	each func(offset int) // is called for each chunk, if set
 
-	seen    bytes.Buffer
-	moved   atomic.Int64
-	hurried atomic.Bool
-	done    chan struct{}
-	mu      sync.Mutex
-	waits   []bool // whether the recorder might wait, when that changed
-	whole   bool
-	lost    Lost
+	seen  bytes.Buffer
+	moved atomic.Int64
+	done  chan struct{}
+	whole bool
+	lost  Lost
 }
 
 // follow returns a Tee with the recorder as its consumer.
 func (r *recorder) follow(in io.Reader, out io.Writer, opts Options) *Tee {
-	opts.Progress, opts.Hurry = r.moved.Load, func() { r.hurried.Store(true) }
+	opts.Progress = r.moved.Load
 	t := New(in, out, opts)
 	t.cpu = func() time.Duration { return 0 }
 	r.done = make(chan struct{})
@@ -53,36 +47,16 @@ func (r *recorder) takeAll(t *Tee) {
 			t.Detach(fmt.Errorf("a bug: %v", p))
 		}
 	}()
-	for buf := make([]byte, 64<<10); ; {
-		p, err := t.Next(buf, time.Now().Add(time.Hour))
+	for {
+		p, _, err := t.Next(time.Now().Add(time.Hour))
 		if err != nil {
 			return
 		}
-		r.mu.Lock()
-		if n := len(r.waits); n == 0 && p.Behind || n > 0 && p.Behind != r.waits[n-1] {
-			r.waits = append(r.waits, p.Behind)
-		}
-		r.mu.Unlock()
 		if r.each != nil {
 			r.each(r.seen.Len())
 		}
-		r.mu.Lock()
-		r.seen.Write(p.Bytes)
-		r.mu.Unlock()
+		r.seen.Write(p)
 	}
-}
-
-func (r *recorder) waited() []bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.waits)
-}
-
-// size returns how many bytes the consumer has seen.
-func (r *recorder) size() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seen.Len()
 }
 
 // want fails unless the consumer saw all of in, and nothing else.
@@ -120,25 +94,20 @@ func lines(size int) []byte {
 	return b
 }
 
-// A consumer that stops for a while sees every byte, whatever room there is for
-// what it has not seen; and while there is some the stream does not wait.
+// A consumer that stops for a while sees every byte. The stream waits for it only once the
+// ring is full.
 func TestEverythingIsSeen(t *testing.T) {
-	in := lines(5 * ringSize)
 	for _, tc := range []struct {
 		name  string
-		dir   func(t *testing.T) string
+		size  int
 		opts  Options
 		waits bool // the stream does
 	}{
-		{name: "room for all", dir: (*testing.T).TempDir, opts: Options{SpillMax: 1 << 30}},
-		{name: "a small spill", dir: (*testing.T).TempDir, opts: Options{SpillMax: ringSize + 12345}, waits: true},
-		{name: "no spill", dir: (*testing.T).TempDir, waits: true},
-		{name: "no folder", dir: func(*testing.T) string { return "" }, opts: Options{SpillMax: 1 << 30}, waits: true},
-		{name: "no folder can be made", dir: func(*testing.T) string { return os.Args[0] + "/state" }, opts: Options{SpillMax: 1 << 30}, waits: true},
-		{name: "a recording", dir: (*testing.T).TempDir, opts: Options{SpillMax: 1 << 30, Recording: true}, waits: true},
+		{name: "room for all", size: ringSize - 2*minRoom},
+		{name: "no room", size: 5 * ringSize, waits: true},
+		{name: "a recording", size: 5 * ringSize, opts: Options{Recording: true}, waits: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.opts.SpillDir = tc.dir(t)
 			synctest.Test(t, func(t *testing.T) {
 				const pause = time.Second
 				seen := &recorder{each: func(offset int) {
@@ -146,6 +115,7 @@ func TestEverythingIsSeen(t *testing.T) {
 						time.Sleep(pause)
 					}
 				}}
+				in := lines(tc.size)
 				began := time.Now()
 				tee := seen.copyAll(t, in, tc.opts)
 				if waited := time.Since(began) > 0; tee.Err() != nil || waited != tc.waits {
@@ -155,17 +125,12 @@ func TestEverythingIsSeen(t *testing.T) {
 					t.Fatal("the consumer is not finished")
 				}
 				seen.want(t, in)
-				if dir := tc.opts.SpillDir; dir != "" && !tc.opts.Recording {
-					if names, _ := os.ReadDir(dir); len(names) > 0 {
-						t.Errorf("%v is left in the state folder", names)
-					}
-				}
 			})
 		})
 	}
 }
 
-// Reads of every size, a spill that is full again and again, and a consumer that
+// Reads of every size, a ring that is full again and again, and a consumer that
 // is sometimes slow and sometimes fast.
 func TestOrder(t *testing.T) {
 	in := lines(4 * ringSize)
@@ -182,7 +147,7 @@ func TestOrder(t *testing.T) {
 				n := copy(p[:min(len(p), 1+r.IntN(maxRead))], rest)
 				rest = rest[n:]
 				return n, nil
-			}), io.Discard, Options{SpillDir: t.TempDir(), SpillMax: int64(spillChunk + r.IntN(ringSize))})
+			}), io.Discard, Options{})
 			go func() {
 				for {
 					select {
@@ -215,7 +180,7 @@ func TestPanic(t *testing.T) {
 			panic("oops")
 		}
 	}}
-	tee := seen.copyAll(t, in, Options{SpillDir: t.TempDir(), SpillMax: 1 << 30})
+	tee := seen.copyAll(t, in, Options{})
 	<-seen.done
 	if err := tee.Err(); err == nil || err.Error() != "a bug: oops" {
 		t.Errorf("failure %v", err)
@@ -234,54 +199,112 @@ func wantLost(t *testing.T, got Lost, unseen []byte) {
 	}
 }
 
-// A consumer that hangs is detached once there is no room left and it has not
-// advanced for StallLimit. Before, it is told not to wait for others.
+// A consumer that hangs is detached once the ring is full and it has made no progress for
+// StallLimit, or for busyLimit while the process is computing.
 func TestHangingConsumer(t *testing.T) {
-	for _, spillMax := range []int64{0, ringSize} {
-		dir := t.TempDir()
-		synctest.Test(t, func(t *testing.T) {
-			hang := make(chan struct{})
-			const pause = time.Second
-			seen := &recorder{each: func(offset int) {
-				if offset == 0 {
-					time.Sleep(pause) // then it is behind
-				} else {
-					<-hang
+	for _, tc := range []struct {
+		name  string
+		cpu   time.Duration // at each look at the clock
+		limit time.Duration
+	}{
+		{"idle", 0, StallLimit},
+		{"computing", stallCheck / 2, busyLimit},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hang := make(chan struct{})
+				seen := &recorder{each: func(offset int) {
+					if offset > 0 {
+						<-hang
+					}
+				}}
+				in := lines(5 * ringSize)
+				var out bytes.Buffer
+				tee := seen.follow(bytes.NewReader(in), &out, Options{})
+				var used time.Duration
+				tee.cpu = func() time.Duration {
+					used += tc.cpu
+					return used
 				}
-			}}
-			in := lines(5 * ringSize)
-			began := time.Now()
-			tee := seen.copyAll(t, in, Options{SpillDir: dir, SpillMax: spillMax})
-			if took := time.Since(began); took < StallLimit || took > pause+StallLimit+stallLook || !errors.Is(tee.Err(), ErrStalled) {
-				t.Errorf("the stream was held up for %v; %v", took, tee.Err())
-			}
-			if _, ok := tee.Await(seen.done, time.Second); ok {
-				t.Error("it is finished")
-			}
-			lost := tee.Lost()
-			close(hang)
-			<-seen.done
-			wantLost(t, lost, in[64<<10:])
-			if !seen.hurried.Load() {
-				t.Error("it was not told to wait for nothing")
-			}
-			if seen.whole || seen.lost.Bytes == 0 {
-				t.Errorf("then whole %v, lost %+v", seen.whole, seen.lost)
-			}
+				began := time.Now()
+				if err := tee.Copy(); err != nil || !bytes.Equal(out.Bytes(), in) {
+					t.Errorf("other bytes came out, %v", err)
+				}
+				if took := time.Since(began); took < tc.limit || took > tc.limit+stallCheck || !errors.Is(tee.Err(), ErrStalled) {
+					t.Errorf("the stream was held up for %v; %v", took, tee.Err())
+				}
+				tee.End(true)
+				if _, ok := tee.Await(seen.done, time.Second); ok {
+					t.Error("it is finished")
+				}
+				wantLost(t, tee.Lost(), in[maxChunk:])
+				close(hang)
+				<-seen.done
+				if seen.whole || seen.lost.Bytes == 0 {
+					t.Errorf("then whole %v, lost %+v", seen.whole, seen.lost)
+				}
+			})
 		})
 	}
+}
+
+// While there is room, a consumer that hangs holds up neither a line nor the end.
+func TestHangingConsumerDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		seen := &recorder{each: func(int) { <-hang }}
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		tee := seen.follow(inR, outW, Options{})
+		copied := make(chan error)
+		go func() { copied <- tee.Copy() }()
+		line := bytes.Repeat([]byte("x"), 16<<10)
+		const count = (ringSize - minRoom) / (16 << 10)
+		began := time.Now()
+		for i := range count {
+			go inW.Write(line)
+			if _, err := io.ReadFull(outR, make([]byte, len(line))); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		inW.Close()
+		if err := <-copied; err != nil || time.Since(began) > 0 {
+			t.Errorf("%d lines and the end took %v, %v", count, time.Since(began), err)
+		}
+		tee.End(true)
+		close(hang)
+		<-seen.done
+		seen.want(t, bytes.Repeat(line, count))
+	})
+}
+
+// Stop ends a copy that waits for room.
+func TestStopWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := lines(5 * ringSize)
+		var out bytes.Buffer
+		tee := New(bytes.NewReader(in), &out, Options{})
+		copied := make(chan error)
+		go func() { copied <- tee.Copy() }()
+		synctest.Wait()
+		began := time.Now()
+		tee.Stop()
+		if err := <-copied; err != nil || time.Since(began) > 0 || !bytes.HasPrefix(in, out.Bytes()) {
+			t.Errorf("it took %v, %v", time.Since(began), err)
+		}
+	})
 }
 
 // A consumer that is slow, but advances, is waited for however long it takes: by
 // bytes, by what else it does, and in a recording even if it does not advance.
 func TestSlowConsumer(t *testing.T) {
 	for name, slow := range map[string]func(*recorder){
-		"bytes": func(*recorder) { time.Sleep(StallLimit - stallLook) },
+		"bytes": func(*recorder) { time.Sleep(StallLimit - stallCheck) },
 		"spans": func(r *recorder) {
 			r.moved.Add(1)
-			time.Sleep(StallLimit - stallLook)
+			time.Sleep(StallLimit - stallCheck)
 			r.moved.Add(1)
-			time.Sleep(stallLook)
+			time.Sleep(stallCheck)
 		},
 		"recording": func(*recorder) { time.Sleep(time.Hour) },
 	} {
@@ -300,64 +323,37 @@ func TestSlowConsumer(t *testing.T) {
 	}
 }
 
-// In a backlog the consumer may wait for others, and after it no more.
-func TestBacklog(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		seen := &recorder{each: func(int) { time.Sleep(time.Millisecond) }}
-		in := lines(2 * ringSize)
-		r, w := io.Pipe()
-		tee := seen.follow(r, io.Discard, Options{SpillDir: dir, SpillMax: 1 << 30})
-		copied := make(chan error)
-		go func() { copied <- tee.Copy() }()
-		w.Write(in)
-		time.Sleep(time.Hour)
-		w.Write([]byte("\n"))
-		synctest.Wait()
-		if got := fmt.Sprint(seen.waited()); got != "[true false]" {
-			t.Errorf("it might wait: %v", got)
-		}
-		w.Close()
-		<-copied
-		tee.End(true)
-		<-seen.done
-		seen.want(t, append(in, '\n'))
-	})
-}
-
 // Without bytes, Next returns at its deadline.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tee := New(strings.NewReader("a line\n"), io.Discard, Options{})
-		buf := make([]byte, 100)
 		deadline := time.Now().Add(time.Minute)
-		if p, err := tee.Next(buf, deadline); err != nil || len(p.Bytes) > 0 || !time.Now().Equal(deadline) {
-			t.Errorf("%q, %v at %v", p.Bytes, err, time.Now())
+		if p, _, err := tee.Next(deadline); err != nil || len(p) > 0 || !time.Now().Equal(deadline) {
+			t.Errorf("%q, %v at %v", p, err, time.Now())
 		}
 		if err := tee.Copy(); err != nil {
 			t.Error(err)
 		}
 		tee.End(true)
-		if p, err := tee.Next(buf, deadline); err != nil || string(p.Bytes) != "a line\n" {
-			t.Errorf("%q, %v", p.Bytes, err)
+		if p, _, err := tee.Next(deadline); err != nil || string(p) != "a line\n" {
+			t.Errorf("%q, %v", p, err)
 		}
-		if p, err := tee.Next(buf, deadline); !errors.Is(err, io.EOF) {
-			t.Errorf("%q, %v", p.Bytes, err)
+		if p, _, err := tee.Next(deadline); !errors.Is(err, io.EOF) {
+			t.Errorf("%q, %v", p, err)
 		}
 	})
 }
 
 // Bytes keep the time at which they came, however late they are consumed.
 func TestArrivals(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		r, w := io.Pipe()
-		tee := New(r, io.Discard, Options{SpillDir: dir, SpillMax: 1 << 30})
+		tee := New(r, io.Discard, Options{})
 		copied := make(chan error)
 		go func() { copied <- tee.Copy() }()
 		for range 4 {
-			w.Write(append(bytes.Repeat([]byte("x"), ringSize/2-1), '\n'))
+			w.Write(append(bytes.Repeat([]byte("x"), ringSize/5-1), '\n'))
 			time.Sleep(time.Second)
 		}
 		w.Close()
@@ -366,69 +362,19 @@ func TestArrivals(t *testing.T) {
 		}
 		tee.End(true)
 		var came []string
-		for buf := make([]byte, 64<<10); ; {
-			p, err := tee.Next(buf, time.Now().Add(time.Hour))
+		for {
+			p, arrived, err := tee.Next(time.Now().Add(time.Hour))
 			if err != nil {
 				break
 			}
-			for range bytes.Count(p.Bytes, []byte{'\n'}) {
-				came = append(came, p.Arrived.Sub(began).String())
+			for range bytes.Count(p, []byte{'\n'}) {
+				came = append(came, arrived.Sub(began).String())
 			}
 		}
 		tee.Ended()
 		if got := strings.Join(came, " "); got != "0s 1s 2s 3s" {
 			t.Errorf("lines came at %s", got)
 		}
-	})
-}
-
-// While a stream pours in and there is room for it, the consumer rests. It works while
-// the stream only flows.
-func TestRest(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		begun := make(chan struct{}) // closed once the consumer is behind
-		seen := &recorder{each: func(offset int) {
-			if offset == 0 {
-				<-begun
-			}
-		}}
-		r, w := io.Pipe()
-		tee := seen.follow(r, io.Discard, Options{SpillDir: dir, SpillMax: 1 << 30})
-		copied := make(chan error)
-		go func() { copied <- tee.Copy() }()
-		in := bytes.Repeat(lines(restSize), 22)
-		sent := 0
-		send := func(size int) (waiting int) {
-			w.Write(in[sent : sent+size])
-			if sent == 0 {
-				synctest.Wait()
-				close(begun)
-			}
-			sent += size
-			time.Sleep(restTime / 4)
-			synctest.Wait()
-			return sent - seen.size()
-		}
-		for range 20 {
-			if waiting := send(restSize); waiting < sent-ringSize {
-				t.Errorf("%d bytes of %d were consumed", sent-waiting, sent)
-			}
-		}
-		for range 12 {
-			send(1000)
-		}
-		time.Sleep(gatherTime)
-		synctest.Wait()
-		if waiting := sent - seen.size(); waiting > 0 {
-			t.Errorf("%d bytes wait although the stream only flows", waiting)
-		}
-		send(restSize)
-		w.Close()
-		<-copied
-		tee.End(true)
-		<-seen.done
-		seen.want(t, in[:sent])
 	})
 }
 
