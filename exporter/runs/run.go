@@ -34,6 +34,7 @@ type Run struct {
 
 	total, calls Usage  // as the root states it, and the sum of the chats
 	rootStart    uint64 // in nanoseconds
+	estimated    bool   // the times of the root
 	firstChat    uint64 // when the chat of FirstChunk began
 	first        struct {
 		start   uint64
@@ -119,7 +120,14 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 func (r *Run) addRoot(s *Span) {
 	r.Rooted, r.rootStart = true, s.Start
 	r.Name, r.ErrorType, r.Failure = Cut(s.Name), Cut(s.ErrorType()), Cut(s.ShortFailure())
-	r.total, r.Stated = s.Usage(), s.Stated()
+	r.total, r.Stated, r.estimated = s.Usage(), s.Stated(), s.Bool(semconv.TimeEstimated)
+}
+
+// Timeless reports whether only the order of the steps is known, as in a recording of an
+// agent that prints no times. Their spans are a few microseconds apart.
+func (r *Run) Timeless() bool {
+	most := max(time.Millisecond, time.Duration(r.Spans)*10*time.Microsecond)
+	return r.End-r.Start < uint64(most) && (r.Spans > 2 || r.estimated)
 }
 
 // addFirst looks for what tells a run without a prompt from others: a command rather than

@@ -376,3 +376,42 @@ func TestRunFirst(t *testing.T) {
 		}
 	}
 }
+
+// Agents that print no times have none, however long their recordings are.
+func TestTimeless(t *testing.T) {
+	read := func(name string) []byte {
+		stream, err := os.ReadFile("../../testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	long := bytes.NewBufferString(`{"type":"thread.started","thread_id":"01a1f0c4-33bb-7c13-8c21-88e2d3f40513"}` + "\n" + `{"type":"turn.started"}` + "\n")
+	for i := range 2000 {
+		for _, state := range []string{`started","item":{"status":"in_progress"`, `completed","item":{"exit_code":0,"status":"completed"`} {
+			fmt.Fprintf(long, `{"type":"item.%s,"id":"item_%d","type":"command_execution","command":"go test","aggregated_output":""}}`+"\n", state, i)
+		}
+	}
+	for name, tt := range map[string]struct {
+		stream []byte
+		want   bool
+	}{
+		"codex": {read("codex/tool-failures.jsonl"), true}, "2,000 calls": {long.Bytes(), true},
+		"amp, which states how long it took": {read("amp/plain.jsonl"), false}, "qwen": {read("qwen/plain.jsonl"), false}, "opencode": {read("opencode/plain.jsonl"), false},
+		"cursor": {read("cursor/fix-failing-test.jsonl"), false},
+	} {
+		for _, spans := range traces(t, tt.stream) {
+			var run runs.Run
+			for _, span := range spans {
+				var s runs.Span
+				if err := s.Read(span); err != nil {
+					t.Fatal(err)
+				}
+				run.Add(&s)
+			}
+			if run.Timeless() != tt.want {
+				t.Errorf("%s: Timeless() = %v after %v", name, run.Timeless(), time.Duration(run.End-run.Start))
+			}
+		}
+	}
+}

@@ -22,7 +22,7 @@ type trace struct {
 	tops       []*node // the roots, or the orphans if there are none
 	root       *node   // the first of the roots, or nil
 	start, end uint64
-	timeless   bool // a recording without times: everything happened at once
+	timeless   bool // only the order of the steps is known
 }
 
 // A node is the part of a span that is drawn, and its place in the tree.
@@ -129,7 +129,7 @@ func (t *trace) link() {
 		t.root = t.nodes[i]
 	}
 	t.start, t.end = t.run.Start, t.run.End
-	t.timeless = t.length() < time.Millisecond && (len(t.nodes) > 2 || t.root != nil && t.root.estimated)
+	t.timeless = t.run.Timeless()
 	for _, n := range t.nodes {
 		p := byID[n.parentID]
 		if !isRoot(n) && (p == nil || p.under(n)) {

@@ -16,7 +16,8 @@ type Session struct {
 	Service      string  `json:"service"`
 	Start        int64   `json:"start"` // microseconds since 1970
 	End          int64   `json:"end"`
-	FirstChunk   int64   `json:"firstChunk"` // microseconds
+	Timeless     bool    `json:"timeless,omitempty"` // only the order of its steps is known
+	FirstChunk   int64   `json:"firstChunk"`         // microseconds
 	Input        int64   `json:"input"`
 	Output       int64   `json:"output"`
 	Cached       int64   `json:"cached"`            // read from the cache, part of Input
@@ -35,7 +36,7 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 	u := r.Usage()
 	return Session{
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
-		Start: microseconds(r.Start), End: microseconds(r.End),
+		Start: microseconds(r.Start), End: microseconds(r.End), Timeless: r.Timeless(),
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Written: u.CacheWriteTokens, Cost: u.Cost, CostStated: u.CostKnown,
 		Failure: r.Failure, LastReceived: now.UnixMicro(),
 	}
