@@ -439,41 +439,53 @@ func (f *field) pair() int {
 	if strings.IndexByte("\"'`>:=/.", f.before()) < 0 {
 		return 0
 	}
-	label := nameLabel().FindStringIndex(lead)
+	line := strings.LastIndexByte(lead, '\n') + 1
+	label := nameLabel().FindStringIndex(lead[line:])
 	if label == nil {
 		return 0
 	}
 	depth := 0
 	after := t[f.end:min(len(t), f.end+within)]
-	for _, m := range pairPart().FindAllStringSubmatchIndex(after, -1) {
-		part := after[m[0]:m[1]]
+	for i := 0; i < len(after); { // one match at a time: the first ones often end the object
+		m := pairPart().FindStringSubmatchIndex(after[i:])
+		if m == nil {
+			break
+		}
+		at := i + m[0]
+		part := after[at : i+m[1]]
+		i += m[1]
 		if part == "{" {
 			depth++
 		}
 		if part == "}" {
 			depth--
 		}
-		if depth < 0 || m[4] >= 0 || m[8] >= 0 && m[0] > 3 && !strings.HasSuffix(part, ">") {
+		if depth < 0 || m[4] >= 0 || m[8] >= 0 && at > 3 && !strings.HasSuffix(part, ">") {
 			break // the end, or another name
 		}
 		if m[6] >= 0 {
-			if end := f.labelled(f.end + m[1]); end > 0 {
+			if end := f.labelled(f.end + i); end > 0 {
 				return end
 			}
 		}
 	}
 	last := 0 // the end of the label of the value before the name
-	before := lead[:label[0]]
+	before := lead[:line+label[0]]
+	before = before[strings.LastIndexAny(before, "{}")+1:] // in the same object
+	above := before[:strings.LastIndexByte(before, '\n')+1]
+	if i := strings.LastIndexByte(strings.TrimSuffix(above, "\n"), '\n'); i >= 0 { // in this line or the one above
+		before = before[i:]
+	}
 	for _, m := range pairPart().FindAllStringSubmatchIndex(before, -1) {
 		switch {
 		case m[6] >= 0:
 			last = m[1]
-		case m[2] >= 0, before[m[0]] == '\n': // another object
+		case before[m[0]] == '\n': // another item
 			last = 0
 		}
 	}
-	if last > 0 && strings.Count(before[last:], "\n") < 2 {
-		f.labelled(f.start - len(lead) + last)
+	if last > 0 {
+		f.labelled(f.start - len(lead) + line + label[0] - len(before) + last)
 	}
 	return 0
 }
