@@ -43,6 +43,7 @@ var ways = []way{
 	{example: `password: str = "SECRET"`, first: `:`, between: expr(closing + `[ \t]*:[ \t]*(?:&(?:'static |mut )?)?[\w.]+[ \t]+(=)[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `["password"]=> string(6) "SECRET"`, first: `=`, between: expr(closing + `[ \t]*(=>)\s*string(?:\(\d+\))? `), secret: (*field).assigned},
 	{example: `password = SECRET`, first: `|?+.:=!<`, between: expr(closing + `[ \t]*` + separator + `[ \t]*`), stops: valueStops, secret: (*field).assigned},
+	{example: `password → SECRET`, first: ":-\xe2", between: expr(closing + `[ \t]*:?[ \t]*(-{1,2}>|→|⇒|➜)[ \t]*`), stops: valueStops, secret: (*field).looksSecret},
 	{example: `setenv("PASSWORD", "SECRET")`, first: `,`, between: expr("\\A[\"'`]{1,3}[ \\t]*(,)\\s*"), secret: (*field).inArguments},
 	{example: "--password SECRET, or in YAML\n- --password\n- SECRET", between: expr(closing + `()(?:[ \t]+|[ \t]*\n[ \t]*- )`), stops: wordStops, secret: (*field).inFlag},
 	{example: `<password>SECRET</password>`, before: expr("(?:<(?:\\w+:)?|=[ \t]*[\"'`])$"), between: expr("\\A(?:[\"'`]| [^<>\n]*)?(>)\\s*(?:<!\\[CDATA\\[)?"), stops: "<]\n", secret: (*field).inElement},
