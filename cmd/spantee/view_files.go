@@ -158,7 +158,7 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 		write = store.ExportJSON
 	}
 	var content bytes.Buffer // a page that fails half-way leaves no file behind
-	if err := write(&content); err != nil {
+	if err := write(context.Background(), &content); err != nil {
 		return err
 	}
 	if err := os.WriteFile(o.export, content.Bytes(), 0o600); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -37,8 +38,8 @@ func showCommand() *cobra.Command {
 		Short: "Print a kept session as a text waterfall",
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
-	}, func(store *viewer.Store, args []string, _ messages) error {
-		spans, err := store.Find(strings.Join(args, ""))
+	}, func(ctx context.Context, store *viewer.Store, args []string, _ messages) error {
+		spans, err := store.Find(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
@@ -56,9 +57,9 @@ func rmCommand() *cobra.Command {
 		Short: "Delete kept sessions",
 		Long:  "rm deletes the sessions whose trace ids begin with an ID, each of which must name one session.",
 		Args:  cobra.MinimumNArgs(1),
-	}, func(store *viewer.Store, ids []string, _ messages) error {
+	}, func(ctx context.Context, store *viewer.Store, ids []string, _ messages) error {
 		for _, id := range ids {
-			if err := store.DeletePrefix(id); err != nil {
+			if err := store.DeletePrefix(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -67,8 +68,8 @@ func rmCommand() *cobra.Command {
 }
 
 // keptCommand completes a command that works on the sessions that were kept.
-func keptCommand(cmd *cobra.Command, run func(store *viewer.Store, args []string, stderr messages) error) *cobra.Command {
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+func keptCommand(cmd *cobra.Command, run func(ctx context.Context, store *viewer.Store, args []string, stderr messages) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		stderr := newMessages(os.Stderr)
 		defer stderr.Flush()
 		store, err := openKept(viewer.Retention{}, stderr.problem)
@@ -77,13 +78,13 @@ func keptCommand(cmd *cobra.Command, run func(store *viewer.Store, args []string
 			return err
 		}
 		defer store.Close()
-		return run(store, args, stderr)
+		return run(cmd.Context(), store, args, stderr)
 	}
 	return cmd
 }
 
-func listKept(store *viewer.Store, words []string, stderr messages) error {
-	l, err := store.List(viewer.Query{Search: strings.Join(words, " "), Limit: maxKeptListed})
+func listKept(ctx context.Context, store *viewer.Store, words []string, stderr messages) error {
+	l, err := store.List(ctx, viewer.Query{Search: strings.Join(words, " "), Limit: maxKeptListed})
 	switch {
 	case err != nil:
 		return err

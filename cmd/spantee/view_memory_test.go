@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -80,6 +83,61 @@ func TestViewMemory(t *testing.T) {
 		t.Errorf("it took %d MB", took>>20)
 	} else {
 		t.Logf("full: at most %d MB", took>>20)
+	}
+}
+
+// Whatever a page or a program asks for, thirty times at once, the viewer stays small, shows its
+// page and receives spans.
+func TestViewHostileRequests(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	v := startView(t, nil, append([]string{"view"}, freePorts...)...)
+	big := newMade("big")
+	root := big.span(nil, "invoke_agent cursor-agent", 0, 1e6)
+	for i := range 200 {
+		big.span(root, "execute_tool shell", float64(i), float64(i)+1, str("gen_ai.tool.call.result", strings.Repeat(fmt.Sprintf("word%d of many ", i), 2500)))
+		if i%40 == 39 {
+			if err := upload(v.grpc, big.request()); err != nil {
+				t.Fatal(err)
+			}
+			big.spans = nil
+		}
+	}
+	session := v.page + "/api/sessions/" + hex.EncodeToString(big.trace)
+	several := url.QueryEscape(strings.Repeat("w m ", 16))
+	phrase := url.QueryEscape(`"` + strings.Repeat("a ", 30_000) + `"`)
+	for name, at := range map[string]struct {
+		url  string
+		want int
+	}{
+		"a phrase of 30,000 words": {v.page + "/api/sessions?q=" + phrase, http.StatusBadRequest}, "hits of them": {session + "/hits?q=" + phrase, http.StatusBadRequest},
+		"the most words": {v.page + "/api/sessions?q=" + several, http.StatusOK}, "hits of a letter": {session + "/hits?q=w", http.StatusOK},
+		"a waterfall": {session, http.StatusOK}, "a transcript": {session + "/steps", http.StatusOK}, "runs": {v.page + "/api/runs?q=" + several, http.StatusOK}, "an export": {session + "/export.html", http.StatusOK},
+	} {
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				switch status, body := get(t, at.url); {
+				case status == http.StatusServiceUnavailable: // others were first
+				case status != at.want:
+					t.Errorf("%s: %d %.200s", name, status, body)
+				}
+				if i%10 == 0 {
+					if status, _ := get(t, v.page+"/"); status != http.StatusOK {
+						t.Errorf("%s: the page: %d", name, status)
+					}
+					if err := upload(v.grpc, newMade(fmt.Sprint(name, i)).request()); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%s: at most %d MB", name, memory(v.cmd.Process.Pid)>>20)
+	}
+	if took := memory(v.cmd.Process.Pid); took > 180e6 {
+		t.Errorf("it took %d MB", took>>20)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPageNamesAreTheTrees(t *testing.T) {
 		if err := read.read(store, file, strings.NewReader(string(fixture(t, file))), time.Unix(0, madeStart)); err != nil {
 			t.Fatal(err)
 		}
-		spans, err := store.Find("")
+		spans, err := store.Find(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,14 +27,28 @@ const (
 	typeJSON     = "application/json"
 )
 
+// OfAnotherSite reports whether a browser says that another site's page caused a request.
+// Other programs say nothing.
+func OfAnotherSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
+
 // handler serves OTLP/HTTP.
 func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if OfAnotherSite(r) {
+			http.Error(w, "requests of web pages are not accepted", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("POST "+tracesPath, s.serve(s.export))
 	if s.Open != nil {
 		mux.HandleFunc("POST "+OpenPath, s.serve(s.open))
 	}
-	return mux
+	return guarded
 }
 
 // serve serves HTTP; the reply is encoded as the request was.

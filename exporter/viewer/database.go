@@ -104,42 +104,63 @@ type Retention struct {
 // that another version wrote, is set aside. problem is called with what was set aside, and
 // later with whatever fails in the background.
 func Open(path string, retain Retention, problem func(error)) (*Store, error) {
-	if err := checkFiles(path, true); err != nil {
+	return begin(path, retain, problem)
+}
+
+// NewStore returns a store in memory.
+func NewStore(retain Retention, problem func(error)) (*Store, error) {
+	return begin("", retain, problem)
+}
+
+func begin(path string, retain Retention, problem func(error)) (*Store, error) {
+	s := &Store{path: path, retain: retain, problem: problem, source: newSource(), write: new(writer), moved: make(map[traceID]traceID)}
+	s.read = reader{&pool{mu: new(sync.RWMutex)}, context.Background()}
+	if path == "" {
+		s.read.mu = &s.write.mu
+	}
+	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s, err := open(path, "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()+"?_pragma=journal_mode(wal)&", retain, problem)
-	if !isCorrupt(err) && !errors.Is(err, errOtherVersion) {
-		return s, err
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	s.done.Go(func() { s.maintain(ctx) })
+	return s, nil
+}
+
+// open opens the database, and sets one aside that cannot be used.
+func (s *Store) open() error {
+	if s.path == "" {
+		return s.connect("file:/" + newSource() + "?vfs=memdb&")
 	}
-	aside := fmt.Sprintf("%s.aside-%d", path, time.Now().Unix())
+	if err := checkFiles(s.path, true); err != nil {
+		return err
+	}
+	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(s.path)}).EscapedPath() + "?_pragma=journal_mode(wal)&"
+	err := s.connect(dsn)
+	if !isCorrupt(err) && !errors.Is(err, errOtherVersion) {
+		return err
+	}
+	aside := fmt.Sprintf("%s.aside-%d", s.path, time.Now().Unix())
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Rename(path+suffix, aside+suffix); err != nil && suffix == "" {
-			return nil, err
+		if err := os.Rename(s.path+suffix, aside+suffix); err != nil && suffix == "" {
+			return err
 		}
 	}
-	problem(fmt.Errorf("%s cannot be used (%w): it is now %s, and a new one begins", path, err, aside))
-	return Open(path, retain, problem)
+	s.problem(fmt.Errorf("%s cannot be used (%w): it is now %s, and a new one begins", s.path, err, aside))
+	if err := checkFiles(s.path, true); err != nil {
+		return err
+	}
+	return s.connect(dsn)
 }
 
 var errOtherVersion = errors.New("another version of spantee wrote it")
 
-// NewStore returns a store in memory.
-func NewStore(retain Retention, problem func(error)) (*Store, error) {
-	return open("", "file:/"+newSource()+"?vfs=memdb&", retain, problem)
-}
-
-func open(path, dsn string, retain Retention, problem func(error)) (s *Store, err error) {
-	s = &Store{
-		path: path, retain: retain, problem: problem, source: newSource(), write: &writer{statements: make(map[string]*sql.Stmt)},
-		cache: make(map[traceID]*record), moved: make(map[traceID]traceID),
-	}
-	s.read.mu = new(sync.RWMutex)
-	if path == "" {
-		s.read.mu = &s.write.mu
-	}
+func (s *Store) connect(dsn string) (err error) {
+	s.cache, s.size = make(map[traceID]*record), 0
+	s.write.statements = make(map[string]*sql.Stmt)
 	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(16000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
 	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)&_txlock=immediate"); err != nil {
-		return nil, err
+		return err
 	}
 	if s.read.db, err = sql.Open("sqlite", dsn); err == nil {
 		s.read.db.SetMaxOpenConns(maxReaders)
@@ -147,14 +168,13 @@ func open(path, dsn string, retain Retention, problem func(error)) (s *Store, er
 			err = s.write.transaction(s.create)
 		}
 	}
+	if err == nil && s.path != "" {
+		s.file, err = os.Stat(s.path)
+	}
 	if err != nil {
 		s.closeFiles()
-		return nil, err
 	}
-	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(context.Background())
-	s.done.Go(func() { s.maintain(ctx) })
-	return s, nil
+	return err
 }
 
 // maxReaders bounds what connections take: each has a cache of 8 MB.
@@ -172,6 +192,46 @@ func (s *Store) closeFiles() {
 		_ = s.read.db.Close()
 	}
 	s.write.close()
+	s.file = nil
+}
+
+// transaction commits what run wrote, unless it returns an error. run is called again if the
+// database was deleted or replaced meanwhile: what was written to the old one is lost.
+func (s *Store) transaction(run func() error) (err error) {
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	for range 3 {
+		if err := s.reopen(); err != nil {
+			return err
+		}
+		if err = s.write.transaction(run); !s.replaced() {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is replaced again and again", s.path)
+}
+
+// replaced reports whether the database is not the file of that name any more.
+func (s *Store) replaced() bool {
+	if s.path == "" {
+		return false
+	}
+	now, err := os.Stat(s.path)
+	return s.file == nil || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, s.file)
+}
+
+// reopen opens the file that now has the database's name, if it is another one.
+func (s *Store) reopen() error {
+	if !s.replaced() {
+		return nil
+	}
+	s.read.mu.Lock()
+	defer s.read.mu.Unlock()
+	if s.file != nil {
+		s.problem(fmt.Errorf("%s was deleted or replaced: what was kept in it is not shown any more", s.path))
+	}
+	s.closeFiles()
+	return s.open()
 }
 
 // create creates the tables of a new database.
@@ -250,7 +310,7 @@ func Integrity(path string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	problems, err := all[string](reader{db, new(sync.RWMutex)}, `PRAGMA quick_check(3)`)
+	problems, err := all[string](reader{&pool{new(sync.RWMutex), db}, context.Background()}, `PRAGMA quick_check(3)`)
 	if err == nil && !slices.Equal(problems, []string{"ok"}) {
 		err = errors.New(strings.Join(problems, "; "))
 	}
@@ -265,13 +325,25 @@ type querier interface {
 // A reader reads outside of transactions, and never nests queries. A file can be read while
 // it is written. A database in memory cannot: its readers share the writer's lock.
 type reader struct {
-	db *sql.DB
+	*pool
+	ctx context.Context // ends the queries
+}
+
+// A pool has the connections of readers. Its lock is held for a query.
+type pool struct {
 	mu *sync.RWMutex
+	db *sql.DB
+}
+
+// during returns a reader whose queries end with ctx.
+func (r reader) during(ctx context.Context) reader {
+	r.ctx = ctx
+	return r
 }
 
 func (r reader) query(text string, args ...any) (*sql.Rows, func(), error) {
 	r.mu.RLock()
-	rows, err := r.db.QueryContext(context.Background(), text, args...)
+	rows, err := r.db.QueryContext(r.ctx, text, args...)
 	if err != nil {
 		r.mu.RUnlock()
 		return nil, nil, err
@@ -279,7 +351,8 @@ func (r reader) query(text string, args ...any) (*sql.Rows, func(), error) {
 	return rows, func() { _ = rows.Close(); r.mu.RUnlock() }, nil
 }
 
-// A writer is the one connection that writes. Its lock is held for a transaction.
+// A writer is the one connection that writes. Its lock is held for a transaction, and to open
+// the database again.
 type writer struct {
 	mu         sync.RWMutex
 	db         *sql.DB
@@ -289,8 +362,6 @@ type writer struct {
 
 // transaction commits what run wrote, unless it returns an error.
 func (w *writer) transaction(run func() error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	tx, err := w.conn.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package viewer
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -29,8 +30,8 @@ const maxExport = 128 << 20
 var errTooBig = errors.New("too much for one HTML file: export it as OTLP JSON")
 
 // ExportHTML writes the sessions of a store as one HTML file.
-func (s *Store) ExportHTML(w io.Writer) error {
-	answers, err := s.answers()
+func (s *Store) ExportHTML(ctx context.Context, w io.Writer) error {
+	answers, err := s.answers(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,8 +80,8 @@ func hashOf(content string) string {
 }
 
 // answers returns the API's answers, by path.
-func (s *Store) answers() (map[string]any, error) {
-	list, err := s.List(Query{Limit: maxListed})
+func (s *Store) answers(ctx context.Context) (map[string]any, error) {
+	list, err := s.List(ctx, Query{Limit: maxListed})
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +91,16 @@ func (s *Store) answers() (map[string]any, error) {
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
 		base := "api/sessions/" + session.ID
-		overview, _, err := s.overview(id, 0, math.MaxInt)
+		overview, _, err := s.overview(ctx, id, 0, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
-		steps, _, err := s.steps(id, 0, math.MaxInt)
+		steps, _, err := s.steps(ctx, id, 0, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
 		answers[base], answers[base+"/steps"] = overview, steps
-		spans, _, err := s.Spans(id, 0)
+		spans, _, err := s.Spans(ctx, id, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -118,15 +119,15 @@ func (s *Store) answers() (map[string]any, error) {
 
 // ExportJSON writes the sessions of a store as one object of OTLP JSON, which any collector's
 // otlpjsonfile receiver reads, and so does view.
-func (s *Store) ExportJSON(w io.Writer) error {
-	list, err := s.List(Query{Limit: maxListed})
+func (s *Store) ExportJSON(ctx context.Context, w io.Writer) error {
+	list, err := s.List(ctx, Query{Limit: maxListed})
 	if err != nil {
 		return err
 	}
 	var data tracepb.TracesData
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
-		spans, _, err := s.Spans(id, 0)
+		spans, _, err := s.Spans(ctx, id, 0)
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func grouped(spans []Span) []*tracepb.ResourceSpans {
 }
 
 // export serves a file with a session, without the parts that the query names.
-func (v *server) export(kind, suffix string, write func(*Store, io.Writer) error) http.HandlerFunc {
+func (v *server) export(kind, suffix string, write func(*Store, context.Context, io.Writer) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var leave []Part
 		for _, name := range r.URL.Query()["without"] {
@@ -172,19 +173,19 @@ func (v *server) export(kind, suffix string, write func(*Store, io.Writer) error
 			leave = append(leave, Part(name))
 		}
 		id, _ := parseTraceID(r.PathValue("id"))
-		only, err := v.store.only(id, leave...)
+		only, err := v.store.only(r.Context(), id, leave...)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}
 		defer only.Close()
-		session, found, err := only.Session(id)
+		session, found, err := only.Session(r.Context(), id)
 		if err != nil || !found {
 			respond(w, nil, false, err)
 			return
 		}
 		var file bytes.Buffer
-		if err := write(only, &file); err != nil {
+		if err := write(only, r.Context(), &file); err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}

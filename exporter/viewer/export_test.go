@@ -23,11 +23,11 @@ func TestExportHTML(t *testing.T) {
 	const hostile = `</script><script>window.hacked=1</script><img src=x onerror=hacked()>`
 	root := span(1, 1, 0, "invoke_agent "+hostile, 1, 2, str(semconv.InputMessages, hostile))
 	s.Add(from("a", root, span(2, 1, 0, "invoke_agent other", 1, 2)))
-	only, err := s.only(idOf(root))
+	only, err := s.only(t.Context(), idOf(root))
 	s.ok(err)
 	defer only.Close()
 	var page bytes.Buffer
-	s.ok(only.ExportHTML(&page))
+	s.ok(only.ExportHTML(t.Context(), &page))
 	html := page.String()
 	if n := strings.Count(html, "<script"); n != 2 {
 		t.Errorf("%d scripts", n)
@@ -69,7 +69,7 @@ func TestExportJSON(t *testing.T) {
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2, str("k", "v"))))
 	s.Add(from("b", span(1, 2, 1, "execute_tool y", 1, 2), span(2, 1, 0, "z", 1, 2)))
 	var lines bytes.Buffer
-	if err := s.ExportJSON(&lines); err != nil {
+	if err := s.ExportJSON(t.Context(), &lines); err != nil {
 		t.Fatal(err)
 	}
 	again := newStore(t)

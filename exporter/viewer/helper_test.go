@@ -76,7 +76,7 @@ func encode(t *testing.T, spans []*tracepb.ResourceSpans) []byte {
 
 func (s testStore) List(q Query) List {
 	s.t.Helper()
-	l, err := s.Store.List(q)
+	l, err := s.Store.List(s.t.Context(), q)
 	s.ok(err)
 	return l
 }
@@ -84,7 +84,7 @@ func (s testStore) List(q Query) List {
 // Runs returns the sessions of the answer for "runs over time".
 func (s testStore) Runs(q Query) (list []Session) {
 	s.t.Helper()
-	b, err := s.Store.Runs(q, nil)
+	b, err := s.Store.Runs(s.t.Context(), q, nil)
 	s.ok(err)
 	var answer struct {
 		RunsHead
@@ -109,21 +109,21 @@ func (s testStore) Runs(q Query) (list []Session) {
 
 func (s testStore) Session(id traceID) (Session, bool) {
 	s.t.Helper()
-	session, ok, err := s.Store.Session(id)
+	session, ok, err := s.Store.Session(s.t.Context(), id)
 	s.ok(err)
 	return session, ok
 }
 
 func (s testStore) Spans(id traceID, since int64) ([]Span, int64) {
 	s.t.Helper()
-	spans, seq, err := s.Store.Spans(id, since)
+	spans, seq, err := s.Store.Spans(s.t.Context(), id, since)
 	s.ok(err)
 	return spans, seq
 }
 
 func (s testStore) Overview(id traceID, since int64) (Overview, bool) {
 	s.t.Helper()
-	o, ok, err := s.Store.Overview(id, since)
+	o, ok, err := s.Store.Overview(s.t.Context(), id, since)
 	s.ok(err)
 	return o, ok
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
 
-// The full-text index is written later than the spans: while nothing is received, and before
-// a search. Until then the table unindexed has the session, and the number of its last span
-// whose text is in the index.
+// The full-text index is written later than the spans: while nothing is received, and of a few
+// sessions before a search. Until then the table unindexed has the session, and the number of
+// its last span whose text is in the index.
 
 // A document is a row of the index: texts of one session, by field. Its number is that of
 // the last span.
@@ -40,12 +41,30 @@ func (d *document) take(p passage) {
 	}
 }
 
+// A search waits for the text of a few sessions, and not for long.
+const (
+	maxAwaited = 20
+	maxWait    = 50 * time.Millisecond
+)
+
+// catchUp indexes what a search can wait for. It returns how many sessions have text that is
+// not in the index yet.
+func (s *Store) catchUp(from querier) (left int, err error) {
+	count := func() error { return one(from, `SELECT count(*) FROM unindexed`)(&left) }
+	if err := count(); err != nil || left == 0 || left > maxAwaited {
+		return left, err
+	}
+	begin := time.Now()
+	s.failed(s.index(func() bool { return time.Since(begin) > maxWait }))
+	return left, count()
+}
+
 // index indexes the text that is not in the index now, until stop returns true.
 func (s *Store) index(stop func() bool) error {
 	sessions, err := all[int64](s.read, `SELECT session FROM unindexed ORDER BY session`) // FTS5 is fastest in this order
 	for err == nil && len(sessions) > 0 && !stop() {
-		err = s.write.transaction(func() error {
-			for size := 0; len(sessions) > 0 && size < maxDocument; {
+		err = s.transaction(func() error {
+			for size := 0; len(sessions) > 0 && size < maxDocument && !stop(); {
 				n, whole, err := s.indexSession(sessions[0])
 				if err != nil {
 					return err

@@ -50,7 +50,7 @@ const joinBatch = 1 << 20
 func (s *Store) SendTo(ctx context.Context, page string) error {
 	for _, id := range s.Since(0) {
 		trace, _ := parseTraceID(id)
-		spans, _, err := s.Spans(trace, 0)
+		spans, _, err := s.Spans(ctx, trace, 0)
 		if err != nil {
 			return err
 		}

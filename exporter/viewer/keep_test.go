@@ -2,12 +2,17 @@ package viewer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -204,6 +209,84 @@ func TestOtherDatabase(t *testing.T) {
 			t.Errorf("%s: %q", name, aside)
 		}
 		openStore(t, path).Close() // without a word
+	}
+}
+
+// A database that is deleted or replaced while it is open is noticed: nothing is acknowledged
+// that is not in the file of its name.
+func TestReplacedDatabase(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files that are open cannot be deleted there")
+	}
+	one := func(n int) []*tracepb.ResourceSpans { return from("a", span(n, 1, 0, "invoke_agent x", 1, 2)) }
+	other := newPath(t)
+	s := openStore(t, other)
+	s.Add(one(100))
+	s.Close()
+	for name, change := range map[string]func(path string) error{
+		"deleted":          os.Remove,
+		"deleted with all": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"renamed":          func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error {
+			content, err := os.ReadFile(other)
+			return errors.Join(err, os.Remove(path), os.Remove(path+"-wal"), os.Remove(path+"-shm"), os.WriteFile(path, content, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			var mu sync.Mutex
+			var said []string
+			store, err := Open(path, Retention{}, func(err error) { mu.Lock(); said = append(said, err.Error()); mu.Unlock() })
+			must(t, err)
+			s := on(t, store)
+			s.Add(one(1))
+			must(t, change(path))
+			s.Add(one(2))
+			want := 1
+			if name == "replaced" {
+				want = 2
+			}
+			if l := s.List(Query{}); l.Total != want {
+				t.Errorf("%d sessions are shown", l.Total)
+			}
+			if len(said) != 1 || !strings.Contains(said[0], "deleted or replaced") {
+				t.Errorf("%q", said)
+			}
+			s.Close()
+			s = openStore(t, path)
+			defer s.Close()
+			if l := s.List(Query{}); l.Total != want {
+				t.Errorf("%d sessions are there after a restart", l.Total)
+			}
+			if _, found := s.Session(idOf(span(2, 1, 0, "", 0, 0))); !found {
+				t.Error("what was acknowledged is gone")
+			}
+		})
+	}
+}
+
+// A change that was made while the database was replaced is made again.
+func TestReplacedWhileWritten(t *testing.T) {
+	path := newPath(t)
+	var said []error
+	store, err := Open(path, Retention{}, func(err error) { said = append(said, err) })
+	must(t, err)
+	store.cancel() // what it does by itself would notice, too
+	store.done.Wait()
+	defer store.Close()
+	times := 0
+	must(t, store.update(time.Now(), func(u *update) error {
+		if times++; times == 1 {
+			must(t, os.Remove(path))
+		}
+		for _, sp := range split(encode(t, from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))) {
+			r, err := u.take(&sp)
+			must(t, errors.Join(err, u.add(r, &sp)))
+		}
+		return nil
+	}))
+	if l := on(t, store).List(Query{}); l.Total != 1 || times != 2 || len(said) != 1 {
+		t.Errorf("%d sessions, %d times, %v", l.Total, times, said)
 	}
 }
 

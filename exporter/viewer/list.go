@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,20 +37,29 @@ type List struct {
 	Agents   []string  `json:"agents"`
 	Models   []string  `json:"models"`
 	Kept     Kept      `json:"kept"`
+
+	// Unindexed is how many sessions a search does not know whole yet.
+	Unindexed int `json:"unindexed,omitempty"`
 }
 
 // columns are the values that a list can be sorted by, besides the start.
 var columns = []string{"duration", "tools", "errors", "input", "output", "cost"}
 
-// List answers a Query.
-func (s *Store) List(q Query) (l List, err error) {
-	if err := one(s.read, `SELECT seq FROM clock`)(&l.Seq); err != nil { // before anything else is read
+// List answers a Query. Its error may be errTooManyWords.
+func (s *Store) List(ctx context.Context, q Query) (l List, err error) {
+	from := s.read.during(ctx)
+	if err := one(from, `SELECT seq FROM clock`)(&l.Seq); err != nil { // before anything else is read
 		return l, err
 	}
-	if err := s.facets(&l); err != nil {
+	if err := l.facets(from); err != nil {
 		return l, err
 	}
-	where, args, found, err := s.conditions(q)
+	if q.Search != "" {
+		if l.Unindexed, err = s.catchUp(from); err != nil {
+			return l, err
+		}
+	}
+	where, args, found, err := s.conditions(from, q)
 	if err != nil {
 		return l, err
 	}
@@ -59,23 +69,23 @@ func (s *Store) List(q Query) (l List, err error) {
 	case len(args) == 1 && found != nil:
 		l.Matching = len(found)
 	default:
-		if err := one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching); err != nil {
+		if err := one(from, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching); err != nil {
 			return l, err
 		}
 	}
-	rows, err := all[int64](s.read, q.selecting(where, l.Matching <= fewRows), append(args, q.Limit, q.Offset)...)
+	rows, err := all[int64](from, q.selecting(where, l.Matching <= fewRows), append(args, q.Limit, q.Offset)...)
 	if err == nil {
-		err = s.inOrder(&l, rows, q.After)
+		err = s.inOrder(from, &l, rows, q.After)
 	}
 	if err == nil {
-		l.Kept, err = s.kept(time.Now())
+		l.Kept, err = s.kept(from, time.Now())
 	}
 	return l, err
 }
 
 // conditions returns what SQL finds the sessions of a query by, and the rows that the
 // full-text index found, nil without a search.
-func (s *Store) conditions(q Query) (where string, args []any, found []int64, err error) {
+func (s *Store) conditions(from querier, q Query) (where string, args []any, found []int64, err error) {
 	where = "TRUE"
 	add := func(condition string, arg any) {
 		where += " AND " + condition
@@ -96,8 +106,12 @@ func (s *Store) conditions(q Query) (where string, args []any, found []int64, er
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
+	terms, err := parseSearch(q.Search)
+	if err != nil {
+		return where, args, nil, err
+	}
 	var words search
-	for _, t := range parseSearch(q.Search) {
+	for _, t := range terms {
 		if t.field == failedField {
 			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
 		} else {
@@ -107,7 +121,7 @@ func (s *Store) conditions(q Query) (where string, args []any, found []int64, er
 	if len(words) == 0 {
 		return where, args, nil, nil
 	}
-	if found, err = s.matching(words); len(found) <= fewRows {
+	if found, err = s.matching(from, words); len(found) <= fewRows {
 		list, _ := json.Marshal(found) // numbers: without error
 		add(`row IN (SELECT value FROM json_each(?))`, string(list))
 	} else { // SQL finds a byte at each row faster than so many numbers in a list
@@ -141,10 +155,10 @@ func (q Query) selecting(where string, few bool) string {
 const fewRows = 1000
 
 // inOrder reads the ids of rows, and those of their sessions that changed after a number.
-func (s *Store) inOrder(l *List, rows []int64, after int64) error {
+func (s *Store) inOrder(from querier, l *List, rows []int64, after int64) error {
 	list, _ := json.Marshal(rows) // numbers: without error
 	ids := make(map[int64]traceID)
-	err := each(s.read, func(scan func(...any) error) error {
+	err := each(from, func(scan func(...any) error) error {
 		var row int64
 		var id traceID
 		err := scan(&row, &id)
@@ -154,7 +168,7 @@ func (s *Store) inOrder(l *List, rows []int64, after int64) error {
 	if err != nil {
 		return err
 	}
-	found, at, err := s.sessions(listed+`WHERE row IN (SELECT value FROM json_each(?)) AND seq > ?`, string(list), after)
+	found, at, err := s.sessions(from, listed+`WHERE row IN (SELECT value FROM json_each(?)) AND seq > ?`, string(list), after)
 	l.Order, l.Sessions = []string{}, []Session{}
 	for _, row := range rows {
 		if id, ok := ids[row]; ok { // not if it was removed meanwhile
@@ -168,10 +182,10 @@ func (s *Store) inOrder(l *List, rows []int64, after int64) error {
 }
 
 // facets reads what all sessions have.
-func (s *Store) facets(l *List) error {
+func (l *List) facets(from querier) error {
 	agents, models := make(map[string]bool), make(map[string]bool)
 	l.Agents, l.Models = []string{}, []string{}
-	err := each(s.read, func(scan func(...any) error) error {
+	err := each(from, func(scan func(...any) error) error {
 		var agent, model string
 		var sessions, spans int
 		if err := scan(&agent, &model, &sessions, &spans); err != nil {
@@ -198,12 +212,12 @@ func choose(list *[]string, known map[string]bool, name string) {
 
 // Find returns the spans of the session whose id begins with prefix, or of the
 // latest session if prefix is empty.
-func (s *Store) Find(prefix string) ([]*runs.Span, error) {
-	id, err := s.named(prefix)
+func (s *Store) Find(ctx context.Context, prefix string) ([]*runs.Span, error) {
+	id, err := s.named(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
-	spans, _, err := s.Spans(id, 0)
+	spans, _, err := s.Spans(ctx, id, 0)
 	list := make([]*runs.Span, len(spans))
 	for i := range spans {
 		list[i] = runs.Of(spans[i].Span)
@@ -212,11 +226,11 @@ func (s *Store) Find(prefix string) ([]*runs.Span, error) {
 }
 
 // DeletePrefix removes the session whose id begins with prefix.
-func (s *Store) DeletePrefix(prefix string) error {
+func (s *Store) DeletePrefix(ctx context.Context, prefix string) error {
 	if prefix == "" {
 		return errors.New("no id")
 	}
-	id, err := s.named(prefix)
+	id, err := s.named(ctx, prefix)
 	if err == nil {
 		_, err = s.Delete(id)
 	}
@@ -224,8 +238,8 @@ func (s *Store) DeletePrefix(prefix string) error {
 }
 
 // named returns the session whose id begins with prefix, or the latest one if prefix is empty.
-func (s *Store) named(prefix string) (id traceID, err error) {
-	found, err := all[traceID](s.read, `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
+func (s *Store) named(ctx context.Context, prefix string) (id traceID, err error) {
+	found, err := all[traceID](s.read.during(ctx), `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
 	switch {
 	case err != nil:
 		return id, err

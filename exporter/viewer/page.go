@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"math"
@@ -41,10 +42,10 @@ const (
 
 // readAnswer returns what one answer holds of a session. A size is in bytes of text; items
 // without any are left out.
-func readAnswer[T any](s *Store, row, since int64, maxSize int, item func(stored) (v T, size int)) (Answer[T], error) {
+func readAnswer[T any](from querier, row, since int64, maxSize int, item func(stored) (v T, size int)) (Answer[T], error) {
 	a := Answer[T]{Seq: since, Spans: []T{}, Open: []T{}}
 	size := 0
-	for sp, err := range spansAndOpen(s.read, row, since) {
+	for sp, err := range spansAndOpen(from, row, since) {
 		if err != nil {
 			return a, err
 		}
@@ -182,23 +183,24 @@ func thin[T any](list []T) []T {
 
 // Overview returns the bars of the spans that came after since, as many as one
 // answer holds.
-func (s *Store) Overview(id traceID, since int64) (Overview, bool, error) {
+func (s *Store) Overview(ctx context.Context, id traceID, since int64) (Overview, bool, error) {
 	if since == 0 {
-		return s.overview(id, since, maxFirst)
+		return s.overview(ctx, id, since, maxFirst)
 	}
-	return s.overview(id, since, maxAnswer)
+	return s.overview(ctx, id, since, maxAnswer)
 }
 
-func (s *Store) overview(id traceID, since int64, maxSize int) (o Overview, ok bool, err error) {
-	found, rows, err := s.sessions(listed+`WHERE trace = ?`, id[:])
+func (s *Store) overview(ctx context.Context, id traceID, since int64, maxSize int) (o Overview, ok bool, err error) {
+	from := s.read.during(ctx)
+	found, rows, err := s.sessions(from, listed+`WHERE trace = ?`, id[:])
 	if to, moved := s.movedTo(id); err == nil && len(found) == 0 && moved { // the trace may have another id by now
 		since = 0
-		found, rows, err = s.sessions(listed+`WHERE trace = ?`, to[:])
+		found, rows, err = s.sessions(from, listed+`WHERE trace = ?`, to[:])
 	}
 	if err != nil || len(found) == 0 {
 		return o, false, err
 	}
-	answer, err := readAnswer(s, rows[0], since, maxSize, newBar)
+	answer, err := readAnswer(from, rows[0], since, maxSize, newBar)
 	return Overview{found[0], answer}, true, err
 }
 

@@ -34,9 +34,9 @@ const (
 )
 
 // kept returns what the store has, and what it will remove before long.
-func (s *Store) kept(now time.Time) (k Kept, err error) {
+func (s *Store) kept(from querier, now time.Time) (k Kept, err error) {
 	k = Kept{Limit: s.retain.Bytes, Days: int(s.retain.Age / (24 * time.Hour)), Memory: s.path == ""}
-	if k.Bytes, err = s.bytes(); err != nil {
+	if k.Bytes, err = bytesUsed(from); err != nil {
 		return k, err
 	}
 	soon := s.retain
@@ -44,19 +44,19 @@ func (s *Store) kept(now time.Time) (k Kept, err error) {
 	if soon.Age > 0 {
 		now = now.Add(notice)
 	}
-	k.Going, err = s.going(soon, k.Bytes, now)
+	k.Going, err = going(from, soon, k.Bytes, now)
 	return k, err
 }
 
-// bytes returns how much of the database is in use.
-func (s *Store) bytes() (n int64, err error) {
-	err = one(s.read, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)(&n)
+// bytesUsed returns how much of the database is in use.
+func bytesUsed(from querier) (n int64, err error) {
+	err = one(from, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)(&n)
 	return n, err
 }
 
 // going returns the sessions that exceed a retention: the least recently changed of those
 // that are not pinned.
-func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, err error) {
+func going(from querier, retain Retention, bytes int64, now time.Time) (g Going, err error) {
 	excess, oldest := int64(0), int64(0)
 	if retain.Bytes > 0 {
 		excess = bytes - retain.Bytes
@@ -66,13 +66,13 @@ func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, er
 	}
 	if excess > 0 { // a session takes its share of the indexes, too
 		var spans int64
-		if err := one(s.read, `SELECT coalesce(sum(bytes), 0) FROM session`)(&spans); err != nil {
+		if err := one(from, `SELECT coalesce(sum(bytes), 0) FROM session`)(&spans); err != nil {
 			return g, err
 		}
 		excess = int64(float64(excess) * float64(spans) / float64(bytes))
 	}
 	var candidates [][3]int64 // last change, row, bytes
-	err = each(s.read, func(scan func(...any) error) error {
+	err = each(from, func(scan func(...any) error) error {
 		var c [3]int64
 		err := scan(&c[0], &c[1], &c[2])
 		candidates = append(candidates, c)
@@ -91,11 +91,11 @@ func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, er
 
 // sweep removes what exceeds the retention.
 func (s *Store) sweep(now time.Time) error {
-	bytes, err := s.bytes()
+	bytes, err := bytesUsed(s.read)
 	if err != nil {
 		return err
 	}
-	g, err := s.going(s.retain, bytes, now)
+	g, err := going(s.read, s.retain, bytes, now)
 	const atOnce = 100 // meanwhile nothing can be received
 	for rows := g.rows; err == nil && len(rows) > 0; rows = rows[min(len(rows), atOnce):] {
 		err = s.update(now, func(*update) error {
@@ -132,7 +132,7 @@ func day(microseconds int64) string { return time.UnixMicro(microseconds).Format
 
 // announce says what will be removed before long, once.
 func (s *Store) announce(said bool, now time.Time) (bool, error) {
-	k, err := s.kept(now)
+	k, err := s.kept(s.read, now)
 	if err != nil || k.Going.Sessions == 0 || said {
 		return said && k.Going.Sessions > 0, err
 	}
@@ -185,7 +185,13 @@ func (s *Store) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-second.C:
-			if err = s.expire(now); err == nil {
+			s.write.mu.Lock()
+			err = s.reopen()
+			s.write.mu.Unlock()
+			if err == nil {
+				err = s.expire(now)
+			}
+			if err == nil {
 				err = s.checkpoint()
 			}
 			if err == nil {

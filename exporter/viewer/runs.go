@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -54,23 +55,29 @@ func valuesOf(s *Session, r *runs.Run) []any {
 
 // Runs returns the sessions that a query selects and that ended, the latest first, in JSON.
 // What the database has in JSON is not decoded: there may be a lot of it.
-func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
+func (s *Store) Runs(ctx context.Context, q Query, prices Prices) ([]byte, error) {
+	from := s.read.during(ctx)
 	var l List
-	if err := s.facets(&l); err != nil {
+	if err := l.facets(from); err != nil {
 		return nil, err
 	}
 	head, err := json.Marshal(RunsHead{Total: l.Total, Agents: l.Agents, Models: l.Models, Prices: prices.of(l.Models), Values: runValues})
 	if err != nil {
 		return nil, err
 	}
-	where, args, _, err := s.conditions(q)
+	if q.Search != "" {
+		if _, err := s.catchUp(from); err != nil {
+			return nil, err
+		}
+	}
+	where, args, _, err := s.conditions(from, q)
 	if err != nil {
 		return nil, err
 	}
 	answer, n := bytes.NewBuffer(head[:len(head)-1]), 0
 	answer.WriteString(`,"runs":[`)
 	full := errors.New("the answer is full")
-	err = each(s.read, func(scan func(...any) error) error {
+	err = each(from, func(scan func(...any) error) error {
 		var run sql.RawBytes
 		if err := scan(&run); err != nil {
 			return err
@@ -93,9 +100,9 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 }
 
 func (v *server) runs(w http.ResponseWriter, r *http.Request) {
-	answer, err := v.store.Runs(queryOf(r), v.prices)
+	answer, err := v.store.Runs(r.Context(), queryOf(r), v.prices)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		respond(w, nil, false, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -83,7 +83,7 @@ func TestStoreScales(t *testing.T) {
 	}
 	t.Logf("a session of 10,000 spans: %v, %v of processor time", time.Since(begin), processor(t)-used)
 	begin = time.Now()
-	r, err := s.Store.Runs(Query{}, nil)
+	r, err := s.Store.Runs(t.Context(), Query{}, nil)
 	t.Logf("runs: %d MiB in %v, %v", len(r)>>20, time.Since(begin), err)
 	status, err := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

@@ -3,7 +3,9 @@ package viewer
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -33,9 +35,18 @@ type term struct {
 // A search has terms that all must occur in a session.
 type search []term
 
+// What a search costs grows with its terms and words.
+const (
+	maxTerms = 32
+	maxWords = 64
+)
+
+var errTooManyWords = fmt.Errorf("a search has at most %d terms and %d words", maxTerms, maxWords)
+
 // parseSearch reads a search: words, "phrases in quotes", and field:word. A word also
 // finds longer words that begin with it; a phrase does not.
-func parseSearch(text string) (s search) {
+func parseSearch(text string) (s search, err error) {
+	left := maxWords
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		var t term
 		if name, rest, ok := strings.Cut(text, ":"); ok {
@@ -54,13 +65,16 @@ func parseSearch(text string) (s search) {
 			phrase, text, t.prefix = text[:end], text[end:], true
 		}
 		for w := range words(phrase) {
+			if left--; left < 0 || len(s) == maxTerms {
+				return nil, errTooManyWords
+			}
 			t.words = append(t.words, w.text)
 		}
 		if len(t.words) > 0 {
 			s = append(s, t)
 		}
 	}
-	return s
+	return s, nil
 }
 
 // match returns the term in the language of the index.
@@ -222,13 +236,12 @@ func strs(v any, add func(field string, text []byte)) {
 var pathKeys = map[string]bool{"path": true, "filepath": true, "file": true, "filename": true, "absolutepath": true, "notebookpath": true}
 
 // matching returns the rows of the sessions that have all of a search's terms, in order.
-func (s *Store) matching(of search) (rows []int64, err error) {
-	s.failed(s.index(func() bool { return false }))
-	open, err := s.openPassages()
+func (s *Store) matching(from querier, of search) (rows []int64, err error) {
+	open, err := openPassages(from)
 	for i, t := range of {
 		var list string
 		if err == nil {
-			err = one(s.read, `SELECT coalesce(group_concat(rowid >> 24), '') FROM search WHERE search MATCH ?`, t.match())(&list)
+			err = one(from, `SELECT coalesce(group_concat(rowid >> 24), '') FROM search WHERE search MATCH ?`, t.match())(&list)
 		}
 		if err != nil {
 			return nil, err
@@ -255,9 +268,9 @@ func (s *Store) matching(of search) (rows []int64, err error) {
 
 // openPassages returns the texts of the sessions' open spans, by row. They change every
 // second, and are not in the index.
-func (s *Store) openPassages() (map[int64][]passage, error) {
+func openPassages(from querier) (map[int64][]passage, error) {
 	passages := make(map[int64][]passage)
-	err := each(s.read, func(scan func(...any) error) error {
+	err := each(from, func(scan func(...any) error) error {
 		var row int64
 		var id traceID
 		err := scan(&row, &id)
@@ -269,7 +282,7 @@ func (s *Store) openPassages() (map[int64][]passage, error) {
 			return nil, err
 		}
 		var open []stored
-		open, err = openSpans(s.read, row)
+		open, err = openSpans(from, row)
 		for i := range open {
 			texts(open[i].read(), open[i].origin.service, func(field string, text []byte) {
 				passages[row] = append(passages[row], passage{field, string(text)})
@@ -297,14 +310,18 @@ type Hits struct {
 const maxHits = 500
 
 // Hits finds where a session has the words of a search.
-func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
-	row, _, err := s.find(s.read, id)
+func (s *Store) Hits(ctx context.Context, id traceID, text string) (found Hits, ok bool, err error) {
+	of, err := parseSearch(text)
+	if err != nil {
+		return found, false, err
+	}
+	from := s.read.during(ctx)
+	row, _, err := s.find(from, id)
 	if err != nil || row == 0 {
 		return found, false, err
 	}
 	found.Hits = []Hit{}
-	of := parseSearch(text)
-	for sp, err := range spansAndOpen(s.read, row, 0) {
+	for sp, err := range spansAndOpen(from, row, 0) {
 		if err != nil {
 			return found, false, err
 		}

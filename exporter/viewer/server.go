@@ -2,9 +2,11 @@ package viewer
 
 import (
 	"compress/gzip"
+	"context"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,6 +32,8 @@ type server struct {
 	store   *Store
 	host    string        // as --listen names it
 	streams chan struct{} // holds a token for each page that listens
+	answers chan struct{} // the same for each answer that is computed
+	exports chan struct{}
 	done    chan struct{} // closed at the end
 	epoch   string        // identifies this process: a page that knows another epoch starts over
 
@@ -43,6 +47,11 @@ const (
 	maxStreams = 64
 
 	maxChanged = 100 // traces in one notice to a page
+
+	// What is computed at a time bounds the memory: an export holds a whole session.
+	maxAnswers    = maxReaders
+	maxExports    = 1
+	answerTimeout = 10 * time.Second // with the wait for others
 
 	headerTimeout = 10 * time.Second
 	writeTimeout  = 30 * time.Second
@@ -67,19 +76,19 @@ func (v *server) handler() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", typed(http.FileServerFS(files)))
-	mux.HandleFunc("GET /api/sessions", v.list)
-	mux.HandleFunc("GET /api/sessions/{id}", about(v.overview))
-	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", about(v.detail))
-	mux.HandleFunc("GET /api/sessions/{id}/steps", about(v.steps))
-	mux.HandleFunc("GET /api/sessions/{id}/hits", about(v.hits))
+	mux.HandleFunc("GET /api/sessions", bounded(v.answers, v.list))
+	mux.HandleFunc("GET /api/sessions/{id}", bounded(v.answers, about(v.overview)))
+	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", bounded(v.answers, about(v.detail)))
+	mux.HandleFunc("GET /api/sessions/{id}/steps", bounded(v.answers, about(v.steps)))
+	mux.HandleFunc("GET /api/sessions/{id}/hits", bounded(v.answers, about(v.hits)))
+	mux.HandleFunc("GET /api/runs", bounded(v.answers, v.runs))
 	mux.HandleFunc("POST /api/sessions/{id}/delete", change(v.store.Delete))
 	mux.HandleFunc("POST /api/sessions/{id}/pin", change(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
 	mux.HandleFunc("POST /api/sessions/{id}/unpin", change(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
-	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/viewer", v.identify)
-	mux.HandleFunc("GET /api/sessions/{id}/export.html", v.export("text/html; charset=utf-8", ".html", (*Store).ExportHTML))
-	mux.HandleFunc("GET /api/sessions/{id}/export.json", v.export("application/json", ".json", (*Store).ExportJSON))
+	mux.HandleFunc("GET /api/sessions/{id}/export.html", bounded(v.exports, v.export("text/html; charset=utf-8", ".html", (*Store).ExportHTML)))
+	mux.HandleFunc("GET /api/sessions/{id}/export.json", bounded(v.exports, v.export("application/json", ".json", (*Store).ExportJSON)))
 	mux.HandleFunc("POST /api/files", ownPage(v.addFile))
 	mux.Handle("POST /v1/traces", v.otlp)
 	mux.Handle("POST "+receiver.OpenPath, v.otlp)
@@ -118,12 +127,32 @@ func (v *server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		if receiver.OfAnotherSite(r) && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.URL.Path != "/") { // links to the page are fine
+			http.Error(w, "requests of other pages are not accepted", http.StatusForbidden)
+			return
+		}
 		if !v.knows(r.Host) {
 			http.Error(w, fmt.Sprintf("the host %q is not this viewer: use its IP address or localhost", r.Host), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// bounded computes as many answers at a time as there is room for, each in limited time, and
+// stops when the client goes.
+func bounded(room chan struct{}, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+		defer cancel()
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+			next(w, r.WithContext(ctx))
+		case <-ctx.Done():
+			respond(w, nil, false, ctx.Err())
+		}
+	}
 }
 
 func (v *server) knows(hostport string) bool {
@@ -152,6 +181,10 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 // respond answers a request with what was read of the store.
 func respond(w http.ResponseWriter, answer any, found bool, err error) {
 	switch {
+	case errors.Is(err, errTooManyWords):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, context.DeadlineExceeded):
+		http.Error(w, "the answer took too long", http.StatusServiceUnavailable)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case !found:
@@ -162,7 +195,7 @@ func respond(w http.ResponseWriter, answer any, found bool, err error) {
 }
 
 func (v *server) list(w http.ResponseWriter, r *http.Request) {
-	list, err := v.store.List(queryOf(r))
+	list, err := v.store.List(r.Context(), queryOf(r))
 	respond(w, list, true, err)
 }
 
@@ -183,14 +216,14 @@ func queryOf(r *http.Request) Query {
 }
 
 // about answers a request about a session with what read returns.
-func about[T any](read func(id traceID, r *http.Request) (answer T, found bool, err error)) http.HandlerFunc {
+func about[T any](read func(r *http.Request, id traceID) (answer T, found bool, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := parseTraceID(r.PathValue("id"))
 		if !ok {
 			respond(w, nil, false, nil)
 			return
 		}
-		answer, found, err := read(id, r)
+		answer, found, err := read(r, id)
 		respond(w, answer, found, err)
 	}
 }
@@ -201,24 +234,24 @@ func since(r *http.Request) int64 {
 	return min(max(0, n), maxNumber)
 }
 
-func (v *server) overview(id traceID, r *http.Request) (Overview, bool, error) {
-	return v.store.Overview(id, since(r))
+func (v *server) overview(r *http.Request, id traceID) (Overview, bool, error) {
+	return v.store.Overview(r.Context(), id, since(r))
 }
 
-func (v *server) steps(id traceID, r *http.Request) (Steps, bool, error) {
-	return v.store.Steps(id, since(r))
+func (v *server) steps(r *http.Request, id traceID) (Steps, bool, error) {
+	return v.store.Steps(r.Context(), id, since(r))
 }
 
-func (v *server) hits(id traceID, r *http.Request) (Hits, bool, error) {
-	return v.store.Hits(id, r.URL.Query().Get("q"))
+func (v *server) hits(r *http.Request, id traceID) (Hits, bool, error) {
+	return v.store.Hits(r.Context(), id, r.URL.Query().Get("q"))
 }
 
-func (v *server) detail(id traceID, r *http.Request) (d Detail, found bool, err error) {
+func (v *server) detail(r *http.Request, id traceID) (d Detail, found bool, err error) {
 	b, err := hex.DecodeString(r.PathValue("span"))
 	if err != nil || len(b) != len(spanID{}) {
 		return d, false, nil
 	}
-	s, open, err := v.store.Span(id, spanID(b))
+	s, open, err := v.store.Span(r.Context(), id, spanID(b))
 	if s != nil {
 		d = newDetail(s)
 		d.Open = open
@@ -228,7 +261,7 @@ func (v *server) detail(id traceID, r *http.Request) (d Detail, found bool, err 
 
 // change handles a request to change a session.
 func change(do func(id traceID) (found bool, err error)) http.HandlerFunc {
-	return ownPage(about(func(id traceID, _ *http.Request) (struct{}, bool, error) {
+	return ownPage(about(func(_ *http.Request, id traceID) (struct{}, bool, error) {
 		found, err := do(id)
 		return struct{}{}, found, err
 	}))

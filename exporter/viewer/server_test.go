@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +99,104 @@ func TestHostIsChecked(t *testing.T) {
 	if !named.knows("Viewer.Example:80") || named.knows("other.example") || (&server{}).knows("") {
 		t.Error("the name it listens on")
 	}
+}
+
+// A browser says which requests another page caused. Of those, only links to the page are good.
+func TestOtherPagesAreRefused(t *testing.T) {
+	v := start(t, Config{HTTP: "127.0.0.1:0"})
+	page, otlp := strings.TrimSuffix(v.URL(), "/"), v.HTTPEndpoint()
+	id := idOf(span(1, 1, 0, "", 0, 0)).String()
+	on(t, v.Store).Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+	for _, tt := range []struct {
+		method, url, site, mode string
+		refused                 bool
+	}{
+		{"GET", page + "/", "", "", false},
+		{"GET", page + "/", "cross-site", "navigate", false},
+		{"GET", page + "/", "same-site", "navigate", false},
+		{"GET", page + "/", "cross-site", "no-cors", true},
+		{"GET", page + "/api/sessions", "", "", false},
+		{"GET", page + "/api/sessions", "same-origin", "cors", false},
+		{"GET", page + "/api/sessions/" + id, "none", "navigate", false},
+		{"GET", page + "/main.js", "same-origin", "no-cors", false},
+		{"GET", page + "/main.js", "cross-site", "no-cors", true},
+		{"GET", page + "/api/sessions?q=x", "cross-site", "no-cors", true},
+		{"GET", page + "/api/sessions?q=x", "cross-site", "navigate", true}, // a frame
+		{"GET", page + "/api/sessions?q=x", "same-site", "cors", true},      // of another port
+		{"GET", page + "/api/runs", "cross-site", "navigate", true},
+		{"GET", page + "/api/changes", "cross-site", "cors", true},
+		{"GET", page + "/api/sessions/" + id + "/export.html", "cross-site", "navigate", true},
+		{"GET", page + "/api/viewer", "cross-site", "no-cors", true},
+		{"POST", page + "/v1/traces", "cross-site", "no-cors", true},
+		{"POST", page + "/api/files", "cross-site", "no-cors", true},
+		{"POST", page + "/api/sessions/" + id + "/delete", "cross-site", "navigate", true},
+		{"POST", otlp + "/v1/traces", "cross-site", "no-cors", true},
+		{"GET", otlp + "/", "cross-site", "navigate", true},
+		{"POST", otlp + "/v1/traces", "", "", false},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, tt.url, nil)
+		must(t, err)
+		if tt.site != "" {
+			req.Header.Set("Sec-Fetch-Site", tt.site)
+			req.Header.Set("Sec-Fetch-Mode", tt.mode)
+		}
+		req.Header.Set("Content-Type", "application/x-protobuf")
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		must(t, err)
+		resp.Body.Close()
+		if refused := resp.StatusCode == http.StatusForbidden; refused != tt.refused {
+			t.Errorf("%+v: %d", tt, resp.StatusCode)
+		}
+	}
+	if l := on(t, v.Store).List(Query{}); l.Total != 1 {
+		t.Errorf("%d sessions", l.Total)
+	}
+}
+
+// A search has a size, and what nobody waits for any more is not computed.
+func TestAnswersEnd(t *testing.T) {
+	v := start(t, Config{})
+	s := on(t, v.Store)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+	id := idOf(span(1, 1, 0, "", 0, 0))
+	words := func(n int) string { return url.QueryEscape(strings.TrimSpace(strings.Repeat("a ", n))) }
+	phrase := func(n int) string { return url.QueryEscape(`"`) + words(n) + url.QueryEscape(`"`) }
+	for q, want := range map[string]int{words(32): 200, words(33): 400, phrase(64): 200, phrase(65): 400, phrase(30_000): 400, words(30_000): 400, "-" + strings.Repeat("b-", 70): 400} {
+		for _, path := range []string{"/api/sessions?q=", "/api/runs?q=", "/api/sessions/" + id.String() + "/hits?q="} {
+			if resp, body := ask(t, v, http.MethodGet, path+q, ""); resp.StatusCode != want {
+				t.Errorf("%s%.80s: %d %.100s", path, q, resp.StatusCode, body)
+			}
+		}
+	}
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, listed := s.Store.List(gone, Query{})
+	_, searched := s.Store.List(gone, Query{Search: "x"})
+	_, runs := s.Store.Runs(gone, Query{}, nil)
+	_, _, steps := s.Store.Steps(gone, id, 0)
+	_, _, hits := s.Store.Hits(gone, id, "x")
+	_, _, spans := s.Store.Spans(gone, id, 0)
+	for i, err := range []error{listed, searched, runs, steps, hits, spans} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+
+	// While others are computed, an answer waits for its turn or for its client.
+	room, begun, done := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	slow := bounded(room, func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(done)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	go slow(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+	<-begun
+	next := httptest.NewRecorder()
+	bounded(room, func(http.ResponseWriter, *http.Request) { t.Error("two at a time") })(next, httptest.NewRequestWithContext(gone, "GET", "/", nil))
+	leave()
+	<-done
 }
 
 // Nothing else may load, run, frame or read the page.

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -45,17 +46,18 @@ const (
 
 // Steps returns the content of the spans that came after since, as much as one answer
 // holds.
-func (s *Store) Steps(id traceID, since int64) (Steps, bool, error) {
-	return s.steps(id, since, maxAnswer)
+func (s *Store) Steps(ctx context.Context, id traceID, since int64) (Steps, bool, error) {
+	return s.steps(ctx, id, since, maxAnswer)
 }
 
-func (s *Store) steps(id traceID, since int64, maxSize int) (Steps, bool, error) {
-	row, _, err := s.find(s.read, id)
+func (s *Store) steps(ctx context.Context, id traceID, since int64, maxSize int) (Steps, bool, error) {
+	from := s.read.during(ctx)
+	row, _, err := s.find(from, id)
 	if err != nil || row == 0 {
 		return Steps{}, false, err
 	}
 	d := decoder{}
-	steps, err := readAnswer(s, row, since, maxSize, func(sp stored) (Step, int) { return newStep(d.decode(sp)) })
+	steps, err := readAnswer(from, row, since, maxSize, func(sp stored) (Step, int) { return newStep(d.decode(sp)) })
 	return steps, true, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -60,7 +61,8 @@ type Store struct {
 	StallAfter time.Duration
 
 	read  reader
-	write *writer // its lock guards the fields below
+	write *writer     // its lock guards the fields below
+	file  os.FileInfo // that is open, nil if none is
 	cache map[traceID]*record
 	size  int // of the cache, in bytes
 
@@ -155,6 +157,7 @@ func (s *Store) add(spans []stored, now time.Time) (rejected int, err error) {
 		return 0, nil
 	}
 	err = s.update(now, func(u *update) error {
+		rejected = 0
 		for _, sp := range spans {
 			r, err := u.take(&sp)
 			if err != nil {
@@ -234,37 +237,11 @@ type update struct {
 	queued  map[string][][]any // rows to insert, by statement
 }
 
-func (s *Store) newUpdate() *update {
-	return &update{Store: s, touched: make(map[traceID]*record), queued: make(map[string][][]any)}
-}
-
-// update runs a transaction that changes sessions.
+// update runs a transaction that changes sessions. change may be called twice.
 func (s *Store) update(now time.Time, change func(*update) error) error {
-	u := s.newUpdate()
-	err := s.write.transaction(func() error {
-		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
-			return err
-		}
-		rows := u.rows
-		err := change(u)
-		touched := slices.SortedFunc(maps.Values(u.touched), func(a, b *record) int { return cmp.Compare(a.row, b.row) })
-		for _, r := range touched {
-			u.endBatch(r, r.last)
-		}
-		if err == nil {
-			err = u.insertQueued(insertOrigin, insertBatch)
-		}
-		if err == nil && u.rows > rows {
-			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
-		}
-		for _, r := range touched {
-			if err == nil {
-				err = u.summarize(r, now)
-			}
-		}
-		if err == nil {
-			err = u.insertQueued(insertSession, insertSummary, insertRun, insertUnindexed)
-		}
+	err := s.transaction(func() error {
+		u := &update{Store: s, touched: make(map[traceID]*record), queued: make(map[string][][]any)}
+		err := u.run(now, change)
 		if err != nil {
 			s.cache, s.size = make(map[traceID]*record), 0 // what was read may not be there
 		}
@@ -274,6 +251,33 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 		return fmt.Errorf("store sessions: %w", err)
 	}
 	return nil
+}
+
+func (u *update) run(now time.Time, change func(*update) error) error {
+	if err := one(u.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
+		return err
+	}
+	rows := u.rows
+	if err := change(u); err != nil {
+		return err
+	}
+	touched := slices.SortedFunc(maps.Values(u.touched), func(a, b *record) int { return cmp.Compare(a.row, b.row) })
+	for _, r := range touched {
+		u.endBatch(r, r.last)
+	}
+	err := u.insertQueued(insertOrigin, insertBatch)
+	if err == nil && u.rows > rows {
+		err = u.write.exec(`UPDATE clock SET rows = ?`, u.rows)
+	}
+	for _, r := range touched {
+		if err == nil {
+			err = u.summarize(r, now)
+		}
+	}
+	if err == nil {
+		err = u.insertQueued(insertSession, insertSummary, insertRun, insertUnindexed)
+	}
+	return err
 }
 
 // record returns the record of a session, which is new if there is none.
@@ -515,13 +519,14 @@ func (s *Store) find(from querier, id traceID) (row, last int64, err error) {
 // Spans returns the spans of a trace that came after since, and the value of since
 // for the next call. since is zero in the first call. For an unknown trace there
 // are no spans.
-func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err error) {
-	row, seq, err := s.find(s.read, id)
+func (s *Store) Spans(ctx context.Context, id traceID, since int64) (list []Span, seq int64, err error) {
+	from := s.read.during(ctx)
+	row, seq, err := s.find(from, id)
 	if err != nil || row == 0 {
 		return nil, 0, err
 	}
 	d := decoder{}
-	for sp, err := range spans(s.read, row, since) {
+	for sp, err := range spans(from, row, since) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -531,12 +536,13 @@ func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err erro
 }
 
 // Span returns one span, nil if it is not there, and whether it is open.
-func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error) {
-	row, _, err := s.find(s.read, id)
+func (s *Store) Span(ctx context.Context, id traceID, span spanID) (found *Span, open bool, err error) {
+	from := s.read.during(ctx)
+	row, _, err := s.find(from, id)
 	if err != nil || row == 0 {
 		return nil, false, err
 	}
-	for sp, err := range spansAndOpen(s.read, row, 0) {
+	for sp, err := range spansAndOpen(from, row, 0) {
 		if err != nil {
 			return nil, false, err
 		}

@@ -214,7 +214,7 @@ func TestListFindsContent(t *testing.T) {
 	}
 	l := s.List(Query{Search: "testtotal", Limit: 9})
 	id, _ := parseTraceID(l.Sessions[0].ID)
-	found, ok, err := s.Hits(id, "testtotal")
+	found, ok, err := s.Hits(t.Context(), id, "testtotal")
 	if !ok || err != nil || found.Total != 1 || found.Hits[0].Span != "0000000000000002" || strings.Join(found.Hits[0].Text, "|") != "--- FAIL: |TestTotalWithCoupon|" {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -268,6 +268,10 @@ func TestSearchInManySessions(t *testing.T) {
 		spans = append(spans, span(i+1, 1, 0, "invoke_agent "+status, uint64(i), uint64(i)+1, str(semconv.RequestModel, status)))
 	}
 	s.Add(from("a", spans...))
+	if l := s.List(Query{Search: "invoke"}); l.Unindexed != many {
+		t.Errorf("%d sessions are said not to be indexed", l.Unindexed)
+	}
+	s.ok(s.index(func() bool { return false }))
 	for _, tt := range []struct {
 		q      Query
 		latest int
@@ -300,7 +304,7 @@ func TestSearchIndexesWhatIsLeft(t *testing.T) {
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str("x", "first "+filler)), span(1, 2, 1, "x", 0, 1, str("x", "second "+filler)), span(1, 3, 1, "x", 0, 1, str("x", "third"))))
 	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 0, 1, str("x", "fourth"))))
 	documents := 0
-	s.ok(s.index(func() bool { documents++; return documents > 1 }))
+	s.ok(s.index(func() bool { documents++; return documents > 3 }))
 	if left := s.number(`SELECT count(*) FROM unindexed`); left != 2 {
 		t.Errorf("%d sessions are left, want 2", left)
 	}

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"time"
@@ -46,11 +47,11 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 const listed = `SELECT row, summary, heard, pinned, (SELECT max(gone) FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
 
 // sessions reads sessions, with their rows. The query begins with listed.
-func (s *Store) sessions(query string, args ...any) (list []Session, rows []int64, err error) {
+func (s *Store) sessions(from querier, query string, args ...any) (list []Session, rows []int64, err error) {
 	var heard []int64
 	var gone []sql.NullBool // of sessions with open spans
 	list = []Session{}
-	err = each(s.read, func(scan func(...any) error) error {
+	err = each(from, func(scan func(...any) error) error {
 		var summary sql.RawBytes
 		var session Session
 		var row, end int64
@@ -67,7 +68,7 @@ func (s *Store) sessions(query string, args ...any) (list []Session, rows []int6
 	for i := range list {
 		if err == nil && gone[i].Valid {
 			var open []stored
-			open, err = openSpans(s.read, rows[i])
+			open, err = openSpans(from, rows[i])
 			if list[i].Now = now(open, uint64(heard[i]), gone[i].Bool); list[i].Now != nil {
 				list[i].Now.StallAfter = s.StallAfter.Microseconds()
 			}
@@ -77,8 +78,8 @@ func (s *Store) sessions(query string, args ...any) (list []Session, rows []int6
 }
 
 // Session returns a trace as the page lists it.
-func (s *Store) Session(id traceID) (Session, bool, error) {
-	found, _, err := s.sessions(listed+`WHERE trace = ?`, id[:])
+func (s *Store) Session(ctx context.Context, id traceID) (Session, bool, error) {
+	found, _, err := s.sessions(s.read.during(ctx), listed+`WHERE trace = ?`, id[:])
 	if err != nil || len(found) == 0 {
 		return Session{}, false, err
 	}

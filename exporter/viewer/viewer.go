@@ -73,7 +73,8 @@ func Start(cfg Config) (*Viewer, error) {
 	}
 	host, _, _ := net.SplitHostPort(cfg.Page)
 	v.server = &server{
-		store: v.Store, host: host, streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
+		store: v.Store, host: host, streams: make(chan struct{}, maxStreams),
+		answers: make(chan struct{}, maxAnswers), exports: make(chan struct{}, maxExports), done: make(chan struct{}),
 		epoch: rand.Text(), prices: cfg.Prices, otlp: receiver.Handler(receives), readFile: cfg.ReadFile,
 	}
 	v.http = &http.Server{

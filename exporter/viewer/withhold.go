@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -101,8 +102,8 @@ func names(found map[Part]bool) []string {
 
 // only returns a store in memory that has a session's spans that ended, without some parts of
 // them. Content has paths in it, so that it goes with them.
-func (s *Store) only(id traceID, leave ...Part) (*Store, error) {
-	list, _, err := s.Spans(id, 0)
+func (s *Store) only(ctx context.Context, id traceID, leave ...Part) (*Store, error) {
+	list, _, err := s.Spans(ctx, id, 0)
 	if err != nil {
 		return nil, err
 	}
