@@ -148,7 +148,7 @@ const (
 func (s *Store) Add(request []byte) (rejected int, err error) {
 	s.adders.Add(1)
 	defer s.adders.Add(-1)
-	return s.add(split(request), time.Now())
+	return s.add(withoutCopies(split(request)), time.Now())
 }
 
 // add adds spans as of a time.
@@ -212,6 +212,30 @@ func split(request []byte) (list []stored) {
 		}
 	}
 	return list
+}
+
+// withoutCopies leaves the last of the spans that have the same ids: a request may have one
+// tens of thousands of times.
+func withoutCopies(spans []stored) []stored {
+	seen := make(map[[2]string]bool)
+	left := len(spans)
+	for _, sp := range slices.Backward(spans) {
+		var ids [2]string
+		for number, v := range field.All(sp.wire, nil) {
+			switch number {
+			case field.SpanTraceID:
+				ids[0] = string(v.Bytes)
+			case field.SpanID:
+				ids[1] = string(v.Bytes)
+			}
+		}
+		if ids[0] == "" || ids[1] == "" || !seen[ids] { // each that has none is rejected
+			seen[ids] = true
+			left--
+			spans[left] = sp
+		}
+	}
+	return spans[left:]
 }
 
 // take reads a span, and returns the record of its session, nil if the span has no valid id.

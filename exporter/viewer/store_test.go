@@ -433,6 +433,24 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 	}
 }
 
+// Of many copies of a span in a request only the last is stored.
+func TestStoreTakesCopiesOnce(t *testing.T) {
+	s := newStore(t)
+	var copies []*tracepb.Span
+	for i := range 10_000 {
+		copies = append(copies, span(1, 1, 0, fmt.Sprintf("invoke_agent %d", i), 1, 2))
+	}
+	if rejected := s.Add(append(from("a", copies...), from("a", &tracepb.Span{}, &tracepb.Span{})...)); rejected != 2 {
+		t.Errorf("%d are rejected", rejected)
+	}
+	if spans, last := s.Spans(idOf(copies[0]), 0); len(spans) != 1 || last != 1 || spans[0].GetName() != "invoke_agent 9999" {
+		t.Errorf("%d spans, the last is number %d", len(spans), last)
+	}
+	if size := s.number(`SELECT sum(length(wire)) FROM batch`); size > 1000 {
+		t.Errorf("%d bytes are stored", size)
+	}
+}
+
 // A request that cannot be added does not fail others at the same time.
 func TestStoreAddsAtTheSameTime(t *testing.T) {
 	s := newStore(t)
