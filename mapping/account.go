@@ -92,20 +92,21 @@ func (c *account) addUsageTo(a *attributes) {
 type usageNames struct {
 	output, input, cacheRead, reasoning, cost string
 	cacheWrite                                []string
+	cacheWriteHour, webSearches               string
 }
 
 var (
 	usageKeys = usageNames{
 		semconv.OutputTokens, semconv.InputTokens, semconv.CacheReadTokens, semconv.ReasoningTokens, semconv.UsageCost,
-		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens},
+		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens}, semconv.CacheWriteHour, semconv.WebSearches,
 	}
 	totalKeys = usageNames{
 		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageReasoning, semconv.UsageTotalCost,
-		[]string{semconv.UsageCacheWrite},
+		[]string{semconv.UsageCacheWrite}, semconv.UsageCacheWriteHour, semconv.UsageWebSearches,
 	}
 	sessionKeys = usageNames{
 		semconv.SessionOutput, semconv.SessionInput, semconv.SessionCacheRead, semconv.SessionReasoning, semconv.SessionCost,
-		[]string{semconv.SessionCacheWrite},
+		[]string{semconv.SessionCacheWrite}, "", "",
 	}
 )
 
@@ -122,8 +123,13 @@ func (a *attributes) usage(u *agent.Usage, keys *usageNames) {
 				a.int(key, u.CacheWrite)
 			}
 		}
-		if u.Reasoning > 0 {
-			a.int(keys.reasoning, u.Reasoning)
+		for _, n := range []struct {
+			key   string
+			count int64
+		}{{keys.reasoning, u.Reasoning}, {keys.cacheWriteHour, u.CacheWriteHour}, {keys.webSearches, u.WebSearches}} {
+			if n.count > 0 && n.key != "" {
+				a.int(n.key, n.count)
+			}
 		}
 	}
 	if u.CostKnown {

@@ -33,6 +33,9 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	t.estimated = r.guessed && start == at
 	t.learn(r, ev.Tool)
 
+	if turn := inv.current(); turn != nil && turn.otherCall(ev.ModelCallID) { // the model call before had only text
+		r.closeTurn(inv, turn.lastWord(start), "")
+	}
 	if inv.current() == nil && r.impliesModelCall(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}

@@ -263,9 +263,11 @@ type Tool struct {
 // cached tokens.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
-	Known                                           bool // token counts are stated
-	OutputUnknown                                   bool // except the output tokens
-	OutputOnly                                      bool // the input tokens are unknown
+	CacheWriteHour                                  int64 // of CacheWrite, for the cache that lasts an hour and costs more
+	WebSearches                                     int64 // by the model's API, which cost extra
+	Known                                           bool  // token counts are stated
+	OutputUnknown                                   bool  // except the output tokens
+	OutputOnly                                      bool  // the input tokens are unknown
 	Cost                                            float64
 	CostKnown                                       bool // Cost, in USD, is stated
 }

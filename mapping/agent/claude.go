@@ -15,7 +15,7 @@ var claude = Agent{
 	Flag:     "claude",
 	Name:     "claude-code",
 	Provider: "anthropic",
-	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
+	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{callIDs: true, resumable: true}) },
 	last:     []string{"parent_tool_use_id", "session_id", "timestamp"}, // after the message
 	Proof: shapes(
 		"type=system subtype uuid session_id !qwen_code_version",
@@ -43,6 +43,7 @@ type claudeDialect struct {
 	callIDs bool
 
 	finalUsage     bool   // the last usage of a call is final, although callIDs
+	resumable      bool   // see claudeSession
 	inputHasCached bool   // the input tokens include the cached ones
 	apiError       string // a text with this prefix is an error, not an answer
 }
@@ -102,6 +103,9 @@ func (d *claudeDecoder) system() {
 	switch string(l.subtype) {
 	case "init":
 		l.Kind = RunStart
+		if version := l.Facts.Find(semconv.AgentVersion); version != nil {
+			s.resumable = d.resumable && resumesTotals(version.Text)
+		}
 	case "hook_started":
 		l.Kind = Notice // hooks run before the init line
 	case "hook_response":
@@ -111,12 +115,16 @@ func (d *claudeDecoder) system() {
 		l.Facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.fault))))
 	case "compact_boundary":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
+		s.hidden += l.Facts.number(semconv.TokensBefore) + l.Facts.number(semconv.TokensAfter) // of the model call that sums up
 	case "permission_denied":
 		s.trait(l.ID, callDenied)
 	case "task_started":
 		t := s.task(l.task)
 		t.background = t.background || l.background
 		t.call = string(l.ID)
+		if l.subagent {
+			s.delegated(l.ID)
+		}
 	case "task_updated":
 		if l.background {
 			s.task(l.task).background = true
@@ -137,6 +145,7 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 	t, running := s.tasks[string(l.task)], false
 	if t != nil {
 		_, running = s.calls[t.call]
+		s.measured([]byte(t.call), l.lastTokens, l.toolUses)
 	}
 	switch {
 	case t == nil && !notified:
@@ -190,6 +199,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		return d.failed(s, dst)
 	}
 	s.fault = ""
+	if len(l.Parent) == 0 {
+		remember(s.models, l.Model, true)
+	}
 	ev := l.Event
 	ev.FinishReason = finishReason(l.stop)
 	if string(l.Model) == "<synthetic>" { // written by the program, not by the model
@@ -230,6 +242,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case ToolStart:
 			ev.Tool, a.tools = b.tool().finish(), true
 			s.trait(b.ID, callRunning)
+			if b.startsSubagent() {
+				s.delegated(b.ID)
+			}
 			if b.Tool.MCP {
 				s.trait(b.ID, callOfMCP)
 			}
@@ -292,6 +307,10 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 		case b.Kind == ToolEnd:
 			if results == 1 {
 				l.finishResult(b.tool())
+				s.measured(b.ID, l.lastTokens, l.toolUses)
+			}
+			if a := s.agents[string(b.ID)]; b.tool().ErrorType != "" && a == nil { // it did not begin
+				delete(s.unmeasured, string(b.ID))
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b.ID, b.tool())
 			if t := s.tasks[string(b.Tool.Task)]; b.Tool.Background && t.status != "" && !t.over { // it was over before its call

@@ -25,6 +25,9 @@ type claudeLine struct {
 	inputHasCached bool   // see claudeDialect
 	blocks         []line // of the message's content
 	result         Tool   // what the line states of a call's outcome, besides the result that the model gets
+	toolUses       int64  // of a sub-agent
+	lastTokens     int64  // that its last model call used
+	subagent       bool   // the task is a sub-agent
 
 	eventType, deltaType []byte // of a stream_event
 
@@ -78,7 +81,21 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "result":
 		l.Text = r.Str()
 	case "usage":
-		l.readUsage(r, &l.usage)
+		for key := range r.Members() {
+			switch string(key) {
+			case "total_tokens":
+				l.lastTokens, _ = r.Int()
+			case "tool_uses":
+				l.toolUses, _ = r.Int()
+			default:
+				l.usage.count(r, key)
+			}
+		}
+		if !l.inputHasCached {
+			l.usage.addCached()
+		}
+	case "task_type":
+		l.subagent = string(r.Str()) == "local_agent"
 	case "modelUsage":
 		for name := range r.Members() { // {"<model>":{"inputTokens":..,"outputTokens":..},..}
 			model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
@@ -183,6 +200,11 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 	}
 }
 
+// startsSubagent reports whether a block is a call that starts a sub-agent.
+func (b *line) startsSubagent() bool {
+	return b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task")
+}
+
 // namedByClaude sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
 func (t *Tool) namedByClaude(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
@@ -270,11 +292,14 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 					c.OutcomeFacts.read(r, resultFacts, key)
 				}
 			}
+		case "totalToolUseCount":
+			l.toolUses, _ = r.Int()
 		case "content": // of a file
 		default:
 			c.OutcomeFacts.read(r, resultFacts, key)
 		}
 	}
+	l.lastTokens = c.OutcomeFacts.number(semconv.SubagentTokens)
 }
 
 // readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].

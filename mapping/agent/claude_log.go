@@ -347,7 +347,7 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		switch {
-		case b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task"):
+		case b.startsSubagent():
 			r := jsonscan.Reader{B: b.Tool.Arguments}
 			readMember(&r, "prompt", func() {
 				prompt := d.rows.hash(jsonscan.Unquote(r.Str()))

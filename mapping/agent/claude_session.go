@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
+	"strconv"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -21,6 +22,11 @@ type claudeSession struct {
 	said          uint64               // a hash of the agent's last text
 	answer        uint64               // the same for the text before background work first woke the agent
 	subagentUsage Usage                // of sub-agents' finished model calls since the last result
+	input         int64                // of the main agent's model calls since the last result, but for the latest
+	resumable     bool                 // after a resume, its process reports the totals of the whole session
+	models        map[string]bool      // of the main agent's answers
+	unmeasured    map[string]bool      // the calls of sub-agents that have not stated how many tokens they used
+	hidden        int64                // tokens that model calls which the stream does not show may have used since the last result
 }
 
 // A claudeAgent is an agent at work.
@@ -58,6 +64,8 @@ func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool
 	default:
 		if nested {
 			s.subagentUsage.Add(&a.spent)
+		} else {
+			s.input += a.spent.Input
 		}
 		a.call, a.spent = append(a.call[:0], call...), *u
 	}
@@ -67,6 +75,7 @@ func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool
 func (u *Usage) raise(v *Usage) {
 	u.Input, u.Output, u.Reasoning = max(u.Input, v.Input), max(u.Output, v.Output), max(u.Reasoning, v.Reasoning)
 	u.CacheRead, u.CacheWrite = max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite)
+	u.CacheWriteHour, u.WebSearches = max(u.CacheWriteHour, v.CacheWriteHour), max(u.WebSearches, v.WebSearches)
 	u.Known = u.Known || v.Known
 }
 
@@ -90,6 +99,7 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	if s == nil {
 		s = &claudeSession{
 			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]callTrait{},
+			resumable: d.resumable, models: map[string]bool{}, unmeasured: map[string]bool{},
 		}
 		remember(d.sessions, s.id, s)
 	}
@@ -155,8 +165,49 @@ func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) 
 	return t, ok
 }
 
+// delegated records that a call starts a sub-agent, whose tokens are not stated yet.
+func (s *claudeSession) delegated(call []byte) { remember(s.unmeasured, call, true) }
+
+// measured records what the sub-agent of a call used. The stream does not show all of its
+// model calls, none of which used more than the last one, whose tokens are stated: there was
+// one before each use of a tool, and one for its answer.
+func (s *claudeSession) measured(call []byte, last, toolUses int64) {
+	if s.unmeasured[string(call)] && last > 0 {
+		delete(s.unmeasured, string(call))
+		s.hidden += last * (toolUses + 1)
+	}
+}
+
+// includesEarlier reports whether totals include what the session used before its process
+// began: they are more than the run's own model calls used, and no sub-agent explains that.
+// A model that only writes titles or reads web pages for the agent uses less than the run.
+func (s *claudeSession) includesEarlier(total *claudeTotal, own *Usage) bool {
+	used := max(own.Input, s.input+s.agent(nil).spent.Input) // a result may come after calls that it leaves out
+	more := -used
+	for i := range total.models {
+		m := &total.models[i]
+		name, _, _ := bytes.Cut(m.Model, []byte("[")) // claude-opus-5[1m]
+		if s.models[string(name)] || m.Input > used {
+			more += m.Input
+		}
+	}
+	return s.resumable && len(s.unmeasured) == 0 && more > s.hidden
+}
+
+// resumesTotals reports whether a version of Claude Code reports a session's totals after a
+// resume, as builds since 2.1.277 do. Before, they were the process's.
+func resumesTotals(version []byte) bool {
+	for i, part := range bytes.SplitN(version, []byte("."), 3) {
+		n, err := strconv.Atoi(string(part))
+		if since := [...]int{2, 1, 277}[i]; err != nil || n != since {
+			return err != nil || n > since
+		}
+	}
+	return true
+}
+
 // result appends the end of a run. A process may have several runs, but reports
-// cost, models and the time in the API since the process began.
+// cost, models and the time in the API since the process began, or since the session began.
 func (d *claudeDecoder) result(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
@@ -169,12 +220,24 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	}
 	total := l.total
 	since, same := total.since(s.total, &used)
-	if same && l.number != 1 {
+	if same && (l.number != 1 || s.resumable) {
 		total = since
 	}
 	s.total = l.total
-	if s.nested && total.usage.Known { // the run's own usage leaves sub-agents out
+	switch {
+	case s.includesEarlier(&total, &l.usage):
+		total, l.total.apiMillis = claudeTotal{}, 0
+		l.Facts.remove(semconv.APIMillis)
+		l.usage.Add(&s.subagentUsage)
+		for parent, a := range s.agents {
+			if parent != "" {
+				l.usage.Add(&a.spent)
+			}
+		}
+	case s.nested && total.usage.Known: // the run's own usage leaves sub-agents out
+		hour := l.usage.CacheWriteHour + s.subagentUsage.CacheWriteHour
 		l.usage = total.usage
+		l.usage.CacheWriteHour = hour // which the totals of models leave out
 	}
 	l.usage.Cost, l.usage.CostKnown = total.usage.Cost, total.usage.CostKnown
 	ev := &l.Event
@@ -211,7 +274,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	}
 	ev.Early = s.answer != 0 && s.answer != s.said && s.answer == maphash.Bytes(d.seed, ev.Text)
 	s.said, s.answer = 0, 0
-	s.nested, s.fault, s.subagentUsage = false, "", Usage{}
+	s.nested, s.fault, s.subagentUsage, s.input, s.hidden = false, "", Usage{}, 0, 0
 	for id, a := range s.agents {
 		if a.spent = (Usage{}); id == "" || a.over {
 			delete(s.agents, id)

@@ -498,7 +498,11 @@ func (u *Usage) count(r *jsonscan.Reader, key []byte) {
 		to = &u.CacheWrite
 	case "reasoning", "reasoningTokens", "reasoning_output_tokens", "thinkingTokens", "thinking_tokens":
 		to = &u.Reasoning
-	case "cache", "output_tokens_details":
+	case "ephemeral_1h_input_tokens":
+		to = &u.CacheWriteHour
+	case "web_search_requests", "webSearchRequests":
+		to = &u.WebSearches
+	case "cache", "output_tokens_details", "cache_creation", "server_tool_use":
 		u.read(r)
 		return
 	case "cost", "cost_usd", "costUSD":
@@ -534,6 +538,8 @@ func (u *Usage) Add(v *Usage) {
 	u.CacheRead += v.CacheRead
 	u.CacheWrite += v.CacheWrite
 	u.Reasoning += v.Reasoning
+	u.CacheWriteHour += v.CacheWriteHour
+	u.WebSearches += v.WebSearches
 	u.Known = u.Known || v.Known
 }
 
@@ -544,6 +550,8 @@ func (u *Usage) Sub(earlier *Usage) {
 	u.CacheRead -= earlier.CacheRead
 	u.CacheWrite -= earlier.CacheWrite
 	u.Reasoning = max(0, u.Reasoning-earlier.Reasoning)
+	u.CacheWriteHour = max(0, u.CacheWriteHour-earlier.CacheWriteHour)
+	u.WebSearches = max(0, u.WebSearches-earlier.WebSearches)
 	u.Cost = math.Round((u.Cost-earlier.Cost)*1e12) / 1e12 // as decimals subtract
 }
 
