@@ -43,14 +43,6 @@ func CheckAgent(flag string) error {
 	return nil
 }
 
-// presumed returns the agent to name while none is known.
-func (d *detector) presumed() *agent.Agent {
-	if d.current != nil {
-		return d.current.Agent
-	}
-	return agent.Agents[0]
-}
-
 // decoderOf returns the decoder of an agent, which all inputs share.
 func (m *Mapper) decoderOf(a *agent.Agent) *agent.Decoder {
 	for _, d := range m.decoders {

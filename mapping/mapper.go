@@ -60,7 +60,11 @@ func New(opts Options) (*Mapper, error) {
 	first := m.Input()
 	if p := opts.Process; p != nil {
 		m.tick()
-		m.sessions.first = m.newRun(first.presumed(), "", 1, m.now)
+		whose := p.Agent
+		if d := first.current; d != nil { // Options.Agent says it
+			whose = d.Agent
+		}
+		m.sessions.first = m.newRun(whose, "", 1, m.now)
 		m.sessions.first.ids = newIDs(p.Key)
 	}
 	return m, nil

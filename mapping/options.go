@@ -124,7 +124,8 @@ var Agents = agent.Flags()
 
 // A Process is the process of an agent that spantee started.
 type Process struct {
-	Key        [32]byte // random: the ids of its first run are derived from it
-	Executable string   // its name, without the path
-	PID        int      // may be set after New: Root is needed to start the process
+	Key        [32]byte     // random: the ids of its first run are derived from it
+	Agent      *agent.Agent // whom it runs, unless its stream proves another
+	Executable string       // its name, without the path
+	PID        int          // may be set after New: Root is needed to start the process
 }

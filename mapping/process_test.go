@@ -11,10 +11,11 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 func agentProcess() *mapping.Process {
-	return &mapping.Process{Key: [32]byte{1, 2, 3}, Executable: "cursor-agent", PID: 4711}
+	return &mapping.Process{Key: [32]byte{1, 2, 3}, Agent: agent.OfCommand([]string{"cursor-agent"}), Executable: "cursor-agent", PID: 4711}
 }
 
 func roots(spans []*tracepb.Span) (roots []*tracepb.Span) {

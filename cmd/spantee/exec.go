@@ -56,7 +56,7 @@ func execCommand() *cobra.Command {
 // runAgent is like filter, with the agent as a child process.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
-	process := tracer.NewProcess(args[0])
+	process := tracer.NewProcess(args...)
 	tracing, err := startTracing(o, stderr, source{Options: mapping.Options{Process: process}})
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ type Agent struct {
 	Name     string // gen_ai.agent.name, and the service's name
 	Provider string // gen_ai.provider.name, where the stream names none
 
+	Commands []string // the names of its executable
+	Packages []string // of npm, which contain the executable
+
 	// objects returns an objectDecoder for one stream.
 	objects func() objectDecoder
 

@@ -5,6 +5,8 @@ package agent
 var amp = Agent{
 	Flag:     "amp",
 	Name:     "amp",
+	Commands: []string{"amp"},
+	Packages: []string{"@sourcegraph/amp"},
 	Provider: "amp", // Amp chooses the models itself, and does not name them
 	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{}) },
 	Proof: shapes(

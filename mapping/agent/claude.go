@@ -14,6 +14,8 @@ import (
 var claude = Agent{
 	Flag:     "claude",
 	Name:     "claude-code",
+	Commands: []string{"claude"},
+	Packages: []string{"@anthropic-ai/claude-code"},
 	Provider: "anthropic",
 	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{callIDs: true, resumable: true}) },
 	last:     []string{"parent_tool_use_id", "session_id", "timestamp"}, // after the message

@@ -16,6 +16,8 @@ import (
 var codex = Agent{
 	Flag:     "codex",
 	Name:     "codex",
+	Commands: []string{"codex"},
+	Packages: []string{"@openai/codex"},
 	Provider: "openai",
 	objects: func() objectDecoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}

@@ -20,6 +20,8 @@ import (
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
+	Commands: []string{"copilot"},
+	Packages: []string{"@github/copilot"},
 	Provider: "github",
 	TurnEnds: true, NamedLast: true,
 	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},

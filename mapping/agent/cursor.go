@@ -11,6 +11,7 @@ import (
 var cursor = Agent{
 	Flag:     "cursor",
 	Name:     "cursor-agent",
+	Commands: []string{"cursor-agent", "agent"},
 	Provider: "cursor", // Cursor serves all its models itself
 	objects:  func() objectDecoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
 	prefix:   "stdout:",

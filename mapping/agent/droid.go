@@ -11,8 +11,9 @@ import (
 // times. Newer ones repeat lines, and repeat a text whenever it has grown, so lines
 // are identified by their ids.
 var droid = Agent{
-	Flag: "droid",
-	Name: "droid",
+	Flag:     "droid",
+	Name:     "droid",
+	Commands: []string{"droid"},
 	objects: func() objectDecoder {
 		d := new(droidDecoder)
 		d.newRun(nil)

@@ -14,6 +14,8 @@ import (
 var gemini = Agent{
 	Flag:     "gemini",
 	Name:     "gemini-cli",
+	Commands: []string{"gemini"},
+	Packages: []string{"@google/gemini-cli"},
 	Provider: "gcp.gemini",
 	objects:  func() objectDecoder { return new(geminiDecoder) },
 	Proof: shapes(

@@ -12,6 +12,7 @@ import (
 var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
+	Commands:     []string{"goose"},
 	CoarseStamps: true,
 	objects:      func() objectDecoder { return new(gooseDecoder) },
 	Proof:        shapes("type=message message.role message.content=[ message.created !id !session_id"),

@@ -17,6 +17,8 @@ import (
 var opencode = Agent{
 	Flag:      "opencode",
 	Name:      "opencode",
+	Commands:  []string{"opencode"},
+	Packages:  []string{"opencode-ai"},
 	TurnEnds:  true,
 	EndsAtEOF: true,
 	objects:   func() objectDecoder { return &opencodeDecoder{sessions: map[string]*opencodeSession{}} },

@@ -15,6 +15,8 @@ import (
 var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
+	Commands: []string{"pi"},
+	Packages: []string{"@mariozechner/pi-coding-agent"},
 	TurnEnds: true,
 	objects:  func() objectDecoder { return new(piDecoder) },
 	Proof: shapes(

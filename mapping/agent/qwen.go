@@ -6,6 +6,8 @@ package agent
 var qwen = Agent{
 	Flag:     "qwen",
 	Name:     "qwen-code",
+	Commands: []string{"qwen"},
+	Packages: []string{"@qwen-code/qwen-code"},
 	Provider: "qwen",
 	objects: func() objectDecoder {
 		return newClaudeDecoder(claudeDialect{inputHasCached: true, apiError: "[API Error: "})

@@ -12,6 +12,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 // PerAgent returns a function that describes each agent once: the agent is the service. It
@@ -29,9 +30,9 @@ func PerAgent(describe func(agent string) *resourcepb.Resource) func(agent strin
 	}
 }
 
-// NewProcess returns a program that is to be run as an agent.
-func NewProcess(program string) *mapping.Process {
-	p := &mapping.Process{Executable: filepath.Base(program)}
+// NewProcess returns the process of an agent that a command line is to start.
+func NewProcess(args ...string) *mapping.Process {
+	p := &mapping.Process{Agent: agent.OfCommand(args), Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(p.Key[:]) // it never fails
 	return p
 }
