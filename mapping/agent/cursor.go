@@ -65,8 +65,11 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	switch ev.Kind {
 	case RunStart:
 		s.segment.reset()
+	case ThinkingDelta:
+		ev.Text = s.halves.thinking.join(ev.Text)
 	case TextDelta:
 		ev.Session = d.current
+		ev.Text = s.halves.text.join(ev.Text)
 		return s.said(ev, dst)
 	case TextMessage:
 		if s.segment.begins(ev.Text) {

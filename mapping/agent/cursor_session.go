@@ -2,7 +2,9 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -16,13 +18,15 @@ import (
 // differently is new: the deltas before it were repetitions.
 type cursorSession struct {
 	segment segment
+	halves  struct{ text, thinking half }
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
 
 	retry int64 // the attempt of a retry that has started and not resumed
 }
 
-// A segment is the text since the last repetition, still escaped.
+// A segment is the text since the last repetition, unescaped: some programs that edit a
+// capture escape a text and its repetition differently.
 type segment struct {
 	deltas int
 	size   int
@@ -40,27 +44,51 @@ func (s *segment) reset() { s.deltas, s.size, s.head = 0, 0, s.head[:0] }
 
 func (s *segment) add(text []byte) {
 	s.deltas++
-	s.size += len(text)
-	s.head = append(s.head, text[:min(len(text), maxSegment-len(s.head))]...)
+	s.size += jsonscan.UnquotedLen(text)
+	words := beginning(text)
+	s.head = append(s.head, words[:min(len(words), maxSegment-len(s.head))]...)
+}
+
+// beginning returns at least the first maxSegment bytes of a text, unescaped.
+func beginning(text []byte) []byte {
+	if n := maxSegment * len(`\u0000`); len(text) > n {
+		text = text[:jsonscan.WholeEscapes(text, n)]
+	}
+	return jsonscan.Unquote(text)
 }
 
 // begins reports whether a whole text begins as the deltas do.
 func (s *segment) begins(text []byte) bool {
-	n := min(len(s.head), len(text), maxBeginning)
-	return s.deltas > 0 && (n > 0 || len(text) == 0) && bytes.Equal(s.head[:n], text[:n])
+	words := beginning(text)
+	n := min(len(s.head), len(words), maxBeginning)
+	return s.deltas > 0 && (n > 0 || len(text) == 0) && bytes.Equal(s.head[:n], words[:n])
 }
 
 // missing returns the end of a whole text that no delta had, because the last deltas were
 // lost.
 func (s *segment) missing(text []byte) []byte {
-	if len(text) > s.size && bytes.HasPrefix(text, s.head) {
-		return text[s.size:]
+	if jsonscan.UnquotedLen(text) > s.size && bytes.HasPrefix(beginning(text), s.head) {
+		return text[jsonscan.UnquotedIndex(text, s.size):]
 	}
 	return nil
 }
 
 func (s *segment) is(text []byte) bool {
-	return s.deltas > 0 && len(text) == s.size && bytes.HasPrefix(text, s.head)
+	return s.deltas > 0 && jsonscan.UnquotedLen(text) == s.size && bytes.HasPrefix(beginning(text), s.head)
+}
+
+// A half is the first half of a character whose other half begins the next delta: Cursor
+// cuts a text between the two escapes of a surrogate pair.
+type half []byte
+
+// join moves a half from the end of a delta to the beginning of the next one.
+func (h *half) join(text []byte) []byte {
+	if len(*h) > 0 && jsonscan.IsPair(slices.Concat(*h, text[:min(len(text), jsonscan.HalfSize)])) {
+		text = slices.Concat(*h, text)
+	}
+	whole := jsonscan.WithoutHalf(text)
+	*h = append((*h)[:0], text[len(whole):]...)
+	return whole
 }
 
 // said handles a text with a timestamp and without a model call.

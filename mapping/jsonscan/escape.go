@@ -19,7 +19,7 @@ func WholeEscapes(s []byte, n int) int {
 		if slashes(s[:i])%2 != 0 { // before an escaped backslash
 			return i - 1
 		}
-		if first := i - longest/2; first >= 0 && slashes(s[:first])%2 == 0 && isPair(s[first:]) {
+		if first := i - longest/2; first >= 0 && slashes(s[:first])%2 == 0 && IsPair(s[first:]) {
 			return first
 		}
 		return i
@@ -65,5 +65,38 @@ func hex4(s []byte) rune {
 	return rune(r)
 }
 
-// isPair reports whether s begins with two escapes that are one character.
-func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
+// HalfSize is how many bytes the escape of half a surrogate pair has.
+const HalfSize = len(`\ud800`)
+
+// WithoutHalf returns a string without the escape at its end that is the first half of a
+// surrogate pair.
+func WithoutHalf(s []byte) []byte {
+	if n := len(s) - HalfSize; n >= 0 && s[n] == '\\' && slashes(s[:n])%2 == 0 && utf16.DecodeRune(hex4(s[n:]), 0xdc00) != utf8.RuneError {
+		return s[:n]
+	}
+	return s
+}
+
+// UnquotedIndex returns the smallest index up to which at least n bytes of a string are
+// unescaped.
+func UnquotedIndex(s []byte, n int) int {
+	at := 0
+	for n > 0 && at < len(s) {
+		i := bytes.IndexByte(s[at:], '\\')
+		if i < 0 || i >= n {
+			return min(at+n, len(s))
+		}
+		at, n = at+i, n-i
+		r, size := escape(s[at:])
+		if r >= 0 {
+			n -= utf8.RuneLen(r)
+		}
+		at += size
+	}
+	return at
+}
+
+// IsPair reports whether s begins with two escapes that are one character.
+func IsPair(s []byte) bool {
+	return len(s) >= 2*HalfSize && utf16.DecodeRune(hex4(s), hex4(s[HalfSize:])) != utf8.RuneError
+}
