@@ -16,6 +16,8 @@ type cursorLine struct {
 	awaited    Event  // the end of background work that a tool waited for
 	background bool   // the call left something running
 	stamped    bool   // there is a timestamp
+	hasCallID  bool   // call_id is a string
+	toolCallID []byte // the same id, as the call has it
 
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
@@ -28,6 +30,9 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		l.line.field(r, key)
 	case "model_call_id":
 		l.ModelCallID = readID(r)
+	case "call_id":
+		l.hasCallID = r.Peek() == '"'
+		l.ID = readID(r)
 	case "text":
 		l.said(r)
 	case "message":

@@ -28,6 +28,8 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 			l.readTool(r)
 		case string(key) == "startedAtMs", string(key) == "completedAtMs":
 			l.field(r, key)
+		case string(key) == "toolCallId":
+			l.toolCallID = readID(r)
 		case string(key) == "hookAdditionalContexts":
 			t.readHooks(r)
 		}
@@ -85,21 +87,28 @@ const maxCall = Instant(24 * time.Hour)
 // ownLength returns how long a call took by the clock of the tool runner, or as its
 // result says, 0 if neither does. It records the former.
 func ownLength(startedAt, completedAt Instant, outcome *Facts) Instant {
+	known := Instant(0)
 	if took := completedAt - startedAt; startedAt != 0 && 0 <= took && took <= maxCall {
 		outcome.int(semconv.ToolDuration, int64(took/Milliseconds))
-		return took
+		if took > 0 {
+			return took
+		}
+		known = 1 // less than a millisecond
 	}
 	for _, key := range [...]string{semconv.ToolDuration, semconv.ToolExecutionTime} {
 		if took := outcome.number(key); 0 < took && took < int64(maxCall/Milliseconds) {
 			return Instant(took) * Milliseconds
 		}
 	}
-	return 0
+	return known
 }
 
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
 	c := l.tool()
+	if (!l.hasCallID || len(l.ID) == 0) && len(l.toolCallID) > 0 {
+		l.ID = l.toolCallID
+	}
 	if l.Kind == ToolEnd {
 		l.Length = ownLength(l.startedAt, l.completedAt, &c.OutcomeFacts)
 	}
