@@ -37,14 +37,19 @@ func (a *attributes) tallies(said *[2]tally) {
 	a.int(semconv.ThinkingBytes, int64(said[thinkingText].bytes))
 }
 
-// addCountsTo adds the counts to a root.
-func (c *account) addCountsTo(a *attributes, s *stream) {
+// addWorkTo adds to a root how much the agent did.
+func (c *account) addWorkTo(a *attributes) {
 	n := &c.counts
 	a.int(semconv.Turns, int64(n.turns))
 	a.int(semconv.Tools, int64(n.tools))
 	a.int(semconv.ToolErrors, int64(n.toolErrors))
 	a.int(semconv.Deltas, int64(n.deltas))
 	a.tallies(&n.said)
+}
+
+// addCountsTo adds the other counts to a root.
+func (c *account) addCountsTo(a *attributes, s *stream) {
+	n := &c.counts
 	a.int(semconv.BadLines, int64(s.stats.BadLines-c.before.badLines))
 	for _, n := range []struct {
 		key   string

@@ -66,13 +66,7 @@ func (r *run) emitOrHold(s held) {
 	if s.times != nil {
 		s.times.addTimes(&s.attributes)
 	}
-	switch {
-	case s.errorType != errIncomplete || s.status != "":
-	case s.ref == rootRef:
-		s.status = "the stream ended without a result"
-	default:
-		s.status = "the stream does not show its end"
-	}
+	s.status = cmp.Or(s.status, s.reason())
 	if since := r.stream.opts.Since; !since.IsZero() && r.start < instant(since.UnixNano()) {
 		return
 	}
@@ -81,6 +75,23 @@ func (r *run) emitOrHold(s held) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.settleKey()
 	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s.span})
+}
+
+// reason says in harmless words why a span failed.
+func (s *span) reason() string {
+	switch {
+	case s.errorType == errIncomplete && s.ref == rootRef:
+		return "the stream ended without a result"
+	case s.errorType == errIncomplete:
+		return "the stream does not show its end"
+	case s.errorType == "" || s.errorType == errInterrupted || s.errorType == errKilled:
+		return ""
+	case s.ref.operation == chat || s.ref.operation == invokeAgent:
+		return "the agent reported an error"
+	case s.ref.operation == background:
+		return "the task failed"
+	}
+	return ""
 }
 
 // timesPending reports whether the times of a span are not settled yet. In a

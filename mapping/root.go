@@ -22,9 +22,6 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	s := r.newSpan(rootRef, rootRef, r.main, r.main.name)
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
 	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.startGuessed()
-	if s.status == "" && r.failure.reported {
-		s.status = "the agent reported an error"
-	}
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, r.main.model)
 	r.stream.facts(a, r.facts, nil)
@@ -32,11 +29,14 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
 	}
 	r.addUsageTo(a)
+	if !r.resultOnly { // which does not say what the agent did
+		r.addWorkTo(a)
+		r.main.addTimes(a)
+	}
 	r.addCountsTo(a, r.stream)
 	if n := r.maxRepeats(); n > 1 {
 		a.int(semconv.MaxRepeats, int64(n))
 	}
-	r.main.addTimes(a)
 	if !s.estimated {
 		s.addFirstChunk(r.start, r.main.firstChunk)
 	}

@@ -29,9 +29,13 @@ func (r *run) apply(ev *agent.Event) {
 	if ev.Kind == agent.RunStart {
 		r.seed = string(ev.ID)
 	}
-	printed := r.clock.last
+	last := r.clock.last
 	at := r.at(ev)
+	printed := at
 	inv := r.invocation(ev, at)
+	if said := inv.saidBefore(ev, at); said != 0 {
+		at, r.guessed = said, true
+	}
 
 	switch ev.Kind {
 	case agent.RunStart:
@@ -72,7 +76,7 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.ToolStart:
 		r.toolStart(inv, ev, at, at)
 	case agent.ToolEnd:
-		r.toolEnd(inv, ev, at, printed)
+		r.toolEnd(inv, ev, at, last)
 	case agent.ToolCall:
 		r.toolCall(inv, ev, at)
 	case agent.ApprovalStart:
@@ -95,8 +99,26 @@ func (r *run) apply(ev *agent.Event) {
 	}
 	switch ev.Kind {
 	case agent.ThinkingDelta, agent.TextDelta, agent.ThinkingEnd:
-		inv.lastStep = at
+		inv.steps.add(printed)
 	}
+}
+
+// saidBefore returns when the model had said a text at the latest, if that was before the
+// text was printed; 0 if it was not. Texts are held back until an approval's answer is
+// printed, and the last text of a turn until the shells in the background have timed out.
+func (inv *invocation) saidBefore(ev *agent.Event, at instant) instant {
+	switch ev.Kind {
+	case agent.ThinkingDelta, agent.ThinkingMessage, agent.ThinkingEnd, agent.TextDelta, agent.TextMessage, agent.TextEnd:
+	default:
+		return 0
+	}
+	switch q, t := inv.question, inv.current(); {
+	case ev.Time != 0 && q.answered != 0 && at <= q.answered+withinBurst:
+		return q.asked
+	case ev.Time == 0 && t != nil && t.timedOut:
+		return t.lastOutputAt
+	}
+	return 0
 }
 
 // takeStart takes the model and the settings from a RunStart.
@@ -160,6 +182,7 @@ const leastWait = 100 * agent.Milliseconds
 // finish closes what is open and then the root. end is the result that ended
 // the run.
 func (r *run) finish(at instant, end *agent.Event) {
+	r.resultOnly = r.events == 1
 	if !end.Early {
 		r.firstAnswer = 0
 	}

@@ -6,6 +6,7 @@ import (
 	"container/list"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A session is a conversation that an agent can resume by its id: one or more runs.
@@ -179,6 +180,9 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		return
 	}
 	for _, r := range s.ended {
+		if ev.Notice == semconv.EventBackgroundTimeout {
+			r.timeOutShells(r.at(ev))
+		}
 		if r.worksInBackground(ev) {
 			r.apply(ev)
 			return
@@ -203,7 +207,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	}
 	s.run.apply(ev)
 	if s.run.ended {
-		s.resultOnly = s.run.events == 1
+		s.resultOnly = s.run.resultOnly
 		ss.endedRun(s)
 	}
 }

@@ -94,7 +94,7 @@ func (l *timeline) shift(f func(instant) instant) {
 		l.early[id] = early
 	}
 	for _, inv := range l.order {
-		move(f, &inv.start, &inv.wait, &inv.lastStep, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
+		move(f, &inv.start, &inv.wait, &inv.steps.last, &inv.steps.printed, &inv.steps.floor, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
 		for i := range inv.busy.intervals {
 			move(f, &inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
 		}
@@ -137,11 +137,12 @@ type run struct {
 	timeline
 	account
 
-	events  int
-	began   bool // there was a RunStart
-	ended   bool // the root span is finished
-	joined  bool // its session log says more
-	failure failure
+	events     int
+	began      bool // there was a RunStart
+	ended      bool // the root span is finished
+	resultOnly bool // it was a result and nothing else
+	joined     bool // its session log says more
+	failure    failure
 
 	facts   agent.Facts        // of the root
 	content content.Attributes // of the root
@@ -176,7 +177,7 @@ type invocation struct {
 	state    agentState
 	wait     instant // when the agent began to wait for the model
 	guessed  bool    // wait was inferred
-	lastStep instant // the last delta, end of thinking or end of a call: a call that starts later began after it
+	steps    steps
 	question question
 	busy     busy
 
@@ -199,6 +200,33 @@ const (
 	woken                     // a notification, a prompt or a retry made it wait for the model
 	idle                      // the model has answered
 )
+
+// steps are the deltas, ends of thinking and ends of calls that a later call cannot have
+// started before. Cursor holds back the line of a call's start, and prints it in one burst
+// with thoughts of the same model call: what is in a burst says nothing about the order in
+// which it happened.
+type steps struct {
+	last    instant // the latest step
+	printed instant // the latest step or start of a call
+	floor   instant // the latest step before the burst that printed is in
+}
+
+// withinBurst is the longest time between two lines of one burst.
+const withinBurst = 10 * agent.Milliseconds
+
+// add adds a step.
+func (s *steps) add(at instant) {
+	s.print(at)
+	s.last = max(s.last, at)
+}
+
+// print adds the start of a call, which may overlap with others, or a step.
+func (s *steps) print(at instant) {
+	if at > s.printed+withinBurst {
+		s.floor = s.last
+	}
+	s.printed = max(s.printed, at)
+}
 
 // A question is what an agent asked its user instead of saying more, or calling a tool.
 // That ends its turn: while it waits for an answer, no model works.
@@ -276,6 +304,7 @@ type turn struct {
 	firstChunk   instant // 0 if its time is unknown
 	lastOutputAt instant // the last event of the model
 	thinks       bool    // a block of thinking has not ended
+	timedOut     bool    // shells in the background have timed out since the last output
 	counted      bool    // the session's log has said what its call used
 
 	compacted bool // the agent shortened its context before

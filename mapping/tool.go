@@ -17,6 +17,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		at = max(at, r.clock.last)
+		inv.steps.floor = at
 	}
 	if len(r.tools) == maxOpen {
 		old := r.oldest(r.tools)
@@ -29,7 +30,8 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	start = max(start, r.start)
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.lastStep + quantum}
+	inv.steps.print(at)
+	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
 	t.estimated = r.guessed && start == at
 	t.learn(r, ev.Tool)
 
@@ -110,8 +112,8 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 }
 
-// toolEnd handles the end of a call. printed is when the previous line was printed.
-func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
+// toolEnd handles the end of a call. last is when the previous line was printed.
+func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, last instant) {
 	t := r.tools[string(ev.ID)]
 	end := r.ownTime(ev, at)
 	if t != nil && end < t.start {
@@ -127,12 +129,19 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
 		t = r.toolStart(inv, ev, at, start)
 	case ev.Length > 0:
 		r.correctStart(t, start)
-	case t.estimated && r.clock.recording() && !r.guessed && printed <= t.start:
+	case t.estimated && r.clock.recording() && !r.guessed && last <= t.start:
 		r.shareTime(t, at)
 	}
 	t.learn(r, ev.Tool)
-	r.outcome(t, ev, r.clock.after(t.start, end), missing)
+	end = r.clock.after(t.start, end)
+	if off := end - t.start - ev.Length; ev.Length > 0 && max(off, -off) > maxDeviation {
+		t.estimated = true
+	}
+	r.outcome(t, ev, end, missing)
 }
+
+// maxDeviation is how far a call's span may be from the length that the agent states.
+const maxDeviation = 60 * agent.Milliseconds
 
 // shareTime splits the time between two stamps of a recording into halves. The model's
 // message began at the first stamp, and a call ended at the second. No line says when
@@ -272,7 +281,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	}
 	r.emit(s)
 	t.from = at
-	inv.lastStep = max(inv.lastStep, at)
+	inv.steps.add(at)
 	inv.busy.running--
 	inv.busy.add(t.start, at)
 	if inv.busy.running == 0 && inv.current() == nil {
@@ -426,13 +435,15 @@ func (r *run) endTask(ev *agent.Event, at instant) {
 		if ev.Length > 0 {
 			at = min(quantize(t.start+ev.Length), at)
 		}
-		t.over = max(at, t.from+quantum)
+		t.over, t.estimated = max(at, t.from+quantum), false
 		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
 		return // the notification may say more
 	}
 	delete(r.tasks, string(ev.ID))
-	if t.estimated = ev.Estimated || r.guessed; t.over != 0 {
-		at, t.estimated = t.over, false
+	if t.over != 0 {
+		at = t.over
+	} else {
+		t.estimated = ev.Estimated || r.guessed
 	}
 	if !t.failed || ev.Failed {
 		t.status, t.failed = r.stream.names.pass(ev.Status), ev.Failed
@@ -469,9 +480,20 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 	r.emit(s)
 }
 
+// timeOutShells records that the agent has stopped waiting for its shells in the
+// background: they ended by now, if not before.
+func (r *run) timeOutShells(at instant) {
+	for _, t := range r.tasks {
+		if t.name == "shell" && t.over == 0 {
+			t.over, t.estimated = max(at, t.from+quantum), true
+		}
+	}
+}
+
 // stopTask ends background work whose end no line will report.
 func (r *run) stopTask(t *tool, at instant) {
 	delete(r.tasks, t.taskKey())
+	t.estimated = t.estimated || t.over == 0
 	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
 }
 

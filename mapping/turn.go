@@ -33,7 +33,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		t.response.learn(ev)
 		return t
 	}
-	if q := inv.question; ev != nil && q.asked != 0 {
+	if q := inv.question; ev != nil && q.asked != 0 && at > q.asked {
 		if q.answered != 0 { // the model speaks again
 			r.openTurn(inv, at, nil)
 			r.endWithCall(inv, q.asked)
@@ -124,7 +124,8 @@ func (r *run) noteOutput(t *turn, at instant, delta bool) {
 			inv.firstChunk = at
 		}
 	}
-	if len(inv.notices) > 0 {
+	t.timedOut = t.timedOut && at <= t.lastOutputAt
+	if len(inv.notices) > 0 && !t.timedOut {
 		t.takeNotices(r)
 	}
 	t.state, inv.hasOutput = max(t.state, speaking), true
@@ -202,7 +203,7 @@ func (r *run) closeIdle(inv *invocation, at instant) {
 		inv.notices = nil
 	}
 	end := t.lastWord(at)
-	if t.guessed && r.clock.stamped && !r.agent.CoarseStamps {
+	if t.guessed && r.clock.stamped && !r.agent.CoarseStamps && !t.timedOut {
 		end += quantize((at - end) / 2)
 	}
 	r.closeTurn(inv, end, "")
@@ -266,6 +267,13 @@ func (r *run) finishTurn(t *turn) {
 	if end := t.end - quantum; t.log.last > end { // the call began before a text of its turn was printed
 		t.log.shift(func(at instant) instant { return min(at, end) })
 	}
+	if t.firstChunk > t.end { // it was printed after the model had said it
+		if inv.firstChunk == t.firstChunk {
+			inv.firstChunk = 0
+		}
+		t.firstChunk = 0
+	}
+	t.firstChunk = min(t.firstChunk, t.end-quantum)
 	t.log.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
@@ -437,6 +445,11 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		if inv.answered() {
 			r.wake(inv, at) // the answer was an error
 		}
+	case semconv.EventBackgroundTimeout:
+		if t := inv.current(); t != nil && t.hasOutput() && inv.busy.running == 0 {
+			t.timedOut = true
+		}
+		r.timeOutShells(at)
 	case semconv.EventConnectionLost:
 		r.counts.reconnects++
 	case semconv.EventCompaction:

@@ -29,6 +29,11 @@ class Comparison {
     if (JSON.stringify(reading ?? null) !== JSON.stringify(trace ?? null)) this.say(what, reading, trace);
   }
 
+  // hasReason: what failed says so "at every level".
+  hasReason(span) {
+    if (span.failed && !span.reason) this.say(`status of ${span.name}`, 'a text', span.reason);
+  }
+
   // instant compares two instants, shown as milliseconds since the run's start.
   instant(what, reading, trace) {
     if (!this.run.stamped) return; // no line says when it happened
@@ -80,9 +85,12 @@ class Comparison {
       this.say('length', run.reported, root.end - root.start);
     }
     this.same('failed', !run.completed, root.failed);
-    this.same('turns', run.turns.length, a['spantee.turns']);
-    this.same('tools', run.tools.length, a['spantee.tools']);
-    this.same('deltas', run.deltas, a['spantee.deltas']);
+    const unlessLone = (n) => (run.lone ? undefined : n); // "the lone result leaves out what it does not say"
+    this.same('turns', unlessLone(run.turns.length), a['spantee.turns']);
+    this.same('tools', unlessLone(run.tools.length), a['spantee.tools']);
+    this.same('deltas', unlessLone(run.deltas), a['spantee.deltas']);
+    if (run.lone) this.same('model time', undefined, a['spantee.model_ms']);
+    this.hasReason(root);
     const count = (kind) => run.frames.filter((frame) => frame.kind === kind).length;
     this.same('retries', count('retry/starting') || undefined, a['spantee.retries'] || undefined);
     this.same('reconnects', count('connection/reconnecting') || undefined, a['spantee.reconnects'] || undefined);
@@ -113,6 +121,7 @@ class Comparison {
       this.same('finish reason', [turn.finish], a['gen_ai.response.finish_reasons']);
       this.same('failed', turn.finish === 'error', chat.failed);
       if (turn.guessedEnd && this.run.stamped) this.same('marked', true, a['spantee.time.estimated']);
+      this.hasReason(chat);
       this.compareFirstChunk(turn, a);
       const events = family.filter((span) => span === chat || span.parent === chat.id).flatMap((span) => span.events);
       const frames = events.filter((event) => /^(retry|connection\.)/.test(event.name));
@@ -128,7 +137,7 @@ class Comparison {
   compareFirstChunk(turn, attributes) {
     const key = 'gen_ai.response.time_to_first_chunk';
     const said = attributes[key];
-    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstMeasured) {
+    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstMeasured || turn.first > turn.end) {
       if (said !== undefined) this.say('time to first chunk', 'nothing', said);
       return;
     }
@@ -160,6 +169,7 @@ class Comparison {
       this.same('in the background', tool.background || undefined, a['spantee.tool.is_background'] || undefined);
       this.same('own length', tool.own, a['spantee.tool.duration_ms']);
       this.same('turn', tool.turn + 1, a['spantee.turn']);
+      if (this.run.stamped && tool.outcome !== 'incomplete') this.same('marked', tool.guessed || undefined, a['spantee.time.estimated']);
     }
     this.place = place;
   }
@@ -193,7 +203,8 @@ class Comparison {
       }
       this.instant('start', work.start, span.start);
       if (work.end !== null) this.instant('end', work.end, span.end);
-      if (work.end !== null) this.same('marked', work.guessedEnd || undefined, span.attributes['spantee.time.estimated']);
+      this.same('marked', work.guessedEnd || undefined, span.attributes['spantee.time.estimated']);
+      this.hasReason(span);
       if (work.status !== null) this.same('status', work.status, span.attributes['spantee.task.status']);
       const failed = (work.status !== null && work.status !== 'success') || (work.exitCode ?? 0) !== 0;
       if (work.end !== null) this.same('failed', failed, span.failed);

@@ -51,7 +51,23 @@ class Reader {
     this.frames = [];
     this.later = []; // frames after words: the agent may be idle
     this.segment = { text: '', deltas: 0 }; // said since the last flush
-    this.floor = 0; // the last delta, end of thinking or end of a call
+    // Deltas, ends of thinking and ends of calls, and starts of calls: when each was printed.
+    this.printed = [];
+    this.restarted = 0; // when a call began whose id was in use
+    this.halves = { text: '', thinking: '' }; // of a character whose other half is in the next delta
+  }
+
+  // step notes a line that a later call's start does not reach behind.
+  step(at, isStep = true) {
+    this.printed.push({ at, isStep });
+  }
+
+  // floorOf: "the last delta, thinking end or tool line ahead of it that was not printed in
+  // one burst with it (within 10 ms)". Starts of calls are in bursts, but may overlap with a call.
+  floorOf(at) {
+    let i = this.printed.length - 1;
+    for (let last = at; i >= 0 && last - this.printed[i].at <= 10; i--) last = this.printed[i].at;
+    return Math.max(this.restarted, ...this.printed.slice(0, i + 1).filter((line) => line.isStep).map((line) => line.at));
   }
 
   read() {
@@ -68,9 +84,11 @@ class Reader {
     }
     for (const line of run.after) this.line(line);
     for (const approval of this.approvals) approval.end ??= run.end;
+    for (const work of this.background) work.guessedEnd ||= work.end === null; // nobody ended it
     const usage = run.result?.usage;
     return {
       session: run.session,
+      lone: run.lines.length === 1 && run.result !== null,
       stamped: run.firstStamp !== undefined,
       start: run.start, end: run.end, reported: run.reported, completed,
       turns: this.turns.map(({ ended, last, id, ...turn }) => turn),
@@ -92,6 +110,7 @@ class Reader {
     const { run, turn } = this;
     if (run.result === null || run.firstStamp === undefined || (completed && !turn.unstamped)) return;
     turn.guessedEnd = true;
+    if (turn.timedOut) return; // it ended with its last word
     const unstamped = run.reported === null || run.reported >= DAY ? 0
       : run.reported - (run.end - Math.min(run.firstStamp, ...this.tools.map((tool) => tool.start)));
     if (unstamped <= 0) return;
@@ -106,17 +125,17 @@ class Reader {
     const { o, at } = line;
     const kind = `${o.type}/${o.subtype ?? ''}`;
     if (kind === 'thinking/delta') {
-      this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
+      this.say('thinking', line, this.joined('thinking', typeof o.text === 'string' ? o.text : ''), true);
     } else if (kind === 'thinking/completed') {
       const late = this.turn?.ended && this.turn.thinks; // the end of the block was printed after the turn
       if (!late && (!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
-        this.takeAnswer();
+        if (!this.heldWithAnswer(line)) this.takeAnswer();
         this.beginTurn(); // thinking without deltas
         this.turn.first = at;
       }
       if (this.turn) this.turn.thinks = false;
-      if (this.turn && !this.turn.ended) this.turn.last = at;
-      this.floor = at;
+      if (this.turn && !this.turn.ended) this.turn.last = this.heldWithAnswer(line) ? this.asked.at : at;
+      this.step(at);
     } else if (o.type === 'assistant') {
       this.assistant(line, next);
     } else if (kind === 'tool_call/started') {
@@ -129,6 +148,8 @@ class Reader {
       this.response(o, at);
     } else if (kind === 'system/task_notification') {
       this.notification(o, at);
+    } else if (kind === 'system/background_shell_timeout') {
+      this.timeout(at);
     } else if (o.type === 'connection' || o.type === 'retry') {
       this.frame(kind, at);
     }
@@ -139,8 +160,9 @@ class Reader {
   // a model_call_id, or no stamp at all; or neither, if a query or a retry
   // follows: then it repeats at least two deltas, or one, or is the only copy.
   assistant(line, next) {
-    const text = textOf(line.o);
+    let text = textOf(line.o);
     if (text === null) return;
+    if (line.hasStamp && !('model_call_id' in line.o)) text = this.joined('text', text);
     const { segment } = this;
     const interrupted = next !== undefined &&
       ((next.type === 'interaction_query' && next.subtype === 'request') || next.type === 'retry');
@@ -168,20 +190,37 @@ class Reader {
 
   // say adds to the turn, or begins the next: a model that speaks after its tool
   // calls has been called again, unless the model_call_id says otherwise.
-  say(kind, { at, stamped }, text, isDelta, id) {
+  say(kind, line, text, isDelta, id) {
+    const { at: printed, stamped } = line;
     const same = id !== undefined && this.turn?.id === id;
-    this.goOn();
-    this.takeAnswer();
+    const held = this.heldWithAnswer(line);
+    if (!(this.turn?.timedOut && !line.hasStamp)) this.goOn();
+    if (!held) this.takeAnswer();
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
-    if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
+    turn.timedOut &&= !line.hasStamp;
+    const at = held ? this.asked.at : turn.timedOut ? turn.last : printed;
+    if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true && !held });
     Object.assign(turn, { last: at, unstamped: stamped !== true });
-    if (isDelta) this.floor = at;
+    if (isDelta) this.step(printed);
     turn.thinks = kind === 'thinking';
     if (turn.ended) turn.end = Math.max(turn.end, at); // it went on after its tool call
     turn[kind].bytes += bytes(text);
     if (isDelta) turn[kind].deltas++;
     else turn.messages++;
+  }
+
+  // heldWithAnswer: no model answers within 10 ms. A text that is printed in one burst with
+  // an approval's answer was held back until then, and said before the question.
+  heldWithAnswer({ at, hasStamp }) {
+    return hasStamp && this.asked?.answer != null && at - this.asked.answer <= 10;
+  }
+
+  // joined moves half a character from the end of a delta to the beginning of the next.
+  joined(kind, text) {
+    const whole = /^[\udc00-\udfff]/.test(text) ? this.halves[kind] + text : text;
+    this.halves[kind] = /[\ud800-\udbff]$/.exec(whole)?.[0] ?? '';
+    return whole.slice(0, whole.length - this.halves[kind].length);
   }
 
   // beginTurn: a turn starts "when the agent began waiting for the model (run
@@ -193,7 +232,7 @@ class Reader {
       start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
       guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
       text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
-      tools: 0, ended: false, answered: false, thinks: false, last: this.waitingSince, id: undefined,
+      tools: 0, ended: false, answered: false, timedOut: false, thinks: false, last: this.waitingSince, id: undefined,
     };
     this.woken = false;
     this.turns.push(this.turn);
@@ -232,16 +271,18 @@ class Reader {
     this.tools.push(tool);
   }
 
-  started({ o, at }) {
+  started({ o, at, stamped }) {
     const { kind } = toolCall(o);
-    const before = this.open.get(o.call_id);
+    const id = idOf(o);
+    const before = this.open.get(id);
     if (before) {
       Object.assign(before, { end: at, outcome: 'incomplete' });
-      this.floor = at;
+      this.restarted = at;
     }
-    const tool = { id: o.call_id, kind, start: at, printed: at, floor: this.floor, end: null, own: null, outcome: null, exitCode: null, background: false };
+    const tool = { id, kind, start: at, guessed: stamped !== true, floor: this.floorOf(at), end: null, own: null, outcome: null, exitCode: null, background: false };
+    this.step(at, false);
     this.callTool(tool, o.model_call_id);
-    this.open.set(o.call_id, tool);
+    this.open.set(id, tool);
   }
 
   // completed: "An end without a start: a span of the agent's own length if it says one."
@@ -254,10 +295,11 @@ class Reader {
     const { kind, call, result } = toolCall(o);
     const own = call.startedAtMs && call.completedAtMs ? Number(call.completedAtMs) - Number(call.startedAtMs) : null;
     const body = Object.values(result).find((value) => isObject(value)) ?? {};
-    const took = own ?? Number(body.durationMs ?? body.executionTime ?? 0);
-    let tool = this.open.get(o.call_id);
+    const took = own || Number(body.durationMs ?? body.executionTime ?? 0);
+    const id = idOf(o);
+    let tool = this.open.get(id);
     if (!tool) {
-      tool = { id: o.call_id, kind, start: stamped ? at - took : at, printed: null };
+      tool = { id, kind, start: stamped ? at - took : at, guessed: false };
       this.callTool(tool, o.model_call_id);
     } else if (stamped && took > 0) {
       const turn = this.turns[tool.turn];
@@ -268,8 +310,11 @@ class Reader {
       if (open) turn.end = Math.min(turn.end, tool.start);
     }
     if (this.open.size === 1 && this.turn) this.turn.settled = this.turn.ended;
-    this.floor = at;
-    this.open.delete(o.call_id);
+    this.step(at);
+    this.open.delete(id);
+    // "Where a span stays more than 60 ms from the agent's own clock, it is marked."
+    const stated = own !== null || took > 0;
+    tool.guessed ||= stamped !== true || (stated && Math.abs(at - tool.start - took) > 60);
     const outcome = Object.keys(result).find((key) => VARIANTS.has(key) && isObject(result[key])) ?? Object.keys(result).find((key) => isObject(result[key])) ?? null;
     const said = outcome === null || !isObject(result[outcome]) ? {} : result[outcome];
     // What was refused, or failed, left nothing running.
@@ -291,8 +336,9 @@ class Reader {
   // awaited: a background span runs "to when it really ended (an await's
   // runtime, else its notification)".
   awaited(complete, at) {
-    const work = this.background.find((b) => b.task === String(complete.taskId) && b.end === null);
+    const work = this.background.find((b) => b.task === String(complete.taskId) && (b.end === null || (b.guessedEnd && b.status === null)));
     if (!work) return;
+    work.guessedEnd = false;
     const took = complete.runtimeMs === undefined ? Infinity : Number(complete.runtimeMs);
     work.end = Math.max(work.start, Math.min(at, work.called + took));
     work.exitCode = complete.exitCode ?? null;
@@ -327,7 +373,7 @@ class Reader {
   notification(o, at) {
     const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
     if (work) {
-      work.guessedEnd = work.end === null;
+      work.guessedEnd ||= work.end === null;
       work.end ??= at;
       work.status = o.status;
     } else {
@@ -345,6 +391,19 @@ class Reader {
     turn.guessedEnd = turn.unstamped;
     this.idle.push({ start: turn.end, end: at });
     Object.assign(this, { waitingSince: at, woken: true });
+  }
+
+  // timeout: a background_shell_timeout "wakes nobody": what the model says later without a
+  // stamp, it had said before. The background work of shells "ends at that line at the latest".
+  timeout(at) {
+    const { turn } = this;
+    if (turn && !turn.ended && turn.first !== null && this.open.size === 0) {
+      turn.timedOut = true;
+      this.idle.push({ start: turn.last, end: at });
+    }
+    for (const work of this.background) {
+      if (work.end === null && work.kind === 'shell') Object.assign(work, { end: at, guessedEnd: true });
+    }
   }
 
   // frame: "retries and lost connections are events on the chat span". The
@@ -370,6 +429,11 @@ class Reader {
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
   }
+}
+
+// idOf: calls "pair by toolCallId where call_id is missing, empty or no string".
+function idOf(o) {
+  return typeof o.call_id === 'string' && o.call_id !== '' ? o.call_id : o.tool_call?.toolCallId ?? o.call_id;
 }
 
 function toolCall(o) {

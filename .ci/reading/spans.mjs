@@ -18,7 +18,7 @@ function plain(span) {
     id: span.spanId, trace: span.traceId, parent: span.parentSpanId ?? '', name: span.name,
     operation: attributes['gen_ai.operation.name'], attributes,
     start: millis(span.startTimeUnixNano), end: millis(span.endTimeUnixNano),
-    failed: span.status?.code === 2,
+    failed: span.status?.code === 2, reason: span.status?.message,
     events: (span.events ?? []).map((event) => ({ name: event.name, at: millis(event.timeUnixNano) })),
   };
 }

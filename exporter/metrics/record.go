@@ -75,6 +75,9 @@ func chunkGaps(s *runs.Span) (gaps []float64) {
 func (r *Recorder) agentRan(ctx context.Context, s *runs.Span) {
 	stated := s.Stated()
 	r.histograms[semconv.MetricInvokeAgentDuration].Record(ctx, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	if !s.Has(semconv.Turns) { // the stream does not say what the agent did
+		return
+	}
 	agent := r.with(s, semconv.AgentName)
 	r.histograms[semconv.MetricInvokeAgentCalls].Record(ctx, float64(stated.Turns), agent)
 	r.histograms[semconv.MetricInvokeAgentTools].Record(ctx, float64(stated.Tools), agent)
