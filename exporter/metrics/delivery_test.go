@@ -85,7 +85,7 @@ func call(agent, tool string) *tracepb.Span {
 func TestConventions(t *testing.T) {
 	receiver := metricstest.Start(t)
 	r := record(t, "grpc", receiver.GRPCEndpoint(), 10*time.Millisecond)
-	root := span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "spantee.bad_lines", 0, "error.type", "killed",
+	root := span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "spantee.bad_lines", 0, "spantee.turns", 1, "error.type", "killed",
 		"gen_ai.usage.cost", 0.5, "spantee.usage.cost", 0.25, "spantee.retries", 2, "session.id", "secret")
 	chat := span("gen_ai.operation.name", "chat", "gen_ai.agent.name", "a", "gen_ai.request.model", "m", "gen_ai.response.time_to_first_chunk", 0.5,
 		"gen_ai.usage.input_tokens", 5, "gen_ai.usage.output_tokens", 4, "gen_ai.usage.cache_read.input_tokens", 3,

@@ -109,8 +109,10 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 		switch s.attributes["gen_ai.operation.name"] {
 		case "invoke_agent":
 			add("gen_ai.invoke_agent.duration", s, s.seconds, false, "error.type", "gen_ai.agent.name", "gen_ai.request.model")
-			add("gen_ai.invoke_agent.inference_calls", s, optional(s, "spantee.turns"), true, "gen_ai.agent.name")
-			add("gen_ai.invoke_agent.tool_calls", s, optional(s, "spantee.tools"), true, "gen_ai.agent.name")
+			if s.attributes["spantee.turns"] != "" {
+				add("gen_ai.invoke_agent.inference_calls", s, optional(s, "spantee.turns"), true, "gen_ai.agent.name")
+				add("gen_ai.invoke_agent.tool_calls", s, optional(s, "spantee.tools"), true, "gen_ai.agent.name")
+			}
 			if s.attributes["spantee.bad_lines"] == "" {
 				break
 			}
