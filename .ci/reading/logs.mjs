@@ -47,8 +47,16 @@ function claude(files) {
     const fresh = row.uuid === undefined || !seen.has(row.uuid);
     seen.add(row.uuid);
     return fresh;
-  }).sort((a, b) => a.at - b.at).filter(first());
+  }).sort((a, b) => a.at - b.at).filter(first()).filter(once());
 
+  const kept = new Set(all), copies = new Set();
+  for (const rows of files) {
+    const said = rows.filter((row) => row.type === 'assistant' || (row.type === 'user' && words(row) !== '' && !row.isMeta));
+    said.forEach((row, i) => {
+      const answer = said[i + 1];
+      if (row.type === 'user' && answer?.type === 'assistant' && !kept.has(answer)) copies.add(row);
+    });
+  }
   const runs = [], agents = new Map(), owners = new Map(), threads = new Map();
   for (const row of all) {
     if (row.type === 'progress' && row.data?.agentId) owners.set(row.data.agentId, row.parentToolUseID);
@@ -60,7 +68,7 @@ function claude(files) {
     if (row.isSidechain && !agents.has(thread)) agents.set(thread, []);
     if (row.isSidechain) agents.get(thread).push(row);
   }
-  const main = all.filter((row) => !row.isSidechain);
+  const main = all.filter((row) => !row.isSidechain && !copies.has(row));
   for (const session of new Set(main.map((row) => row.sessionId))) runs.push(...claudeRuns(main.filter((row) => row.sessionId === session)));
 
   // A call without agents' ids is found by its prompt, "two with the same prompt" in their order.
@@ -87,6 +95,20 @@ function claude(files) {
   return runs;
 }
 
+// once: a resume writes rows again, into the same session or into another, with other ids and
+// perhaps other times. A call has one result, and a prompt with a copied answer is a copy.
+function once() {
+  const seen = new Set();
+  return (row) => {
+    const key = row.message?.id ? [row.message.id, row.isSidechain, row.message.content, row.message.usage]
+      : blocks(row).some((block) => block.type === 'tool_result') ? blocks(row).map((block) => block.tool_use_id)
+        : row.type === 'user' && !row.isSidechain && row.parentUuid ? [row.timestamp, row.message.content] : undefined;
+    const again = key && seen.has(JSON.stringify(key));
+    seen.add(JSON.stringify(key));
+    return !again;
+  };
+}
+
 const LOCAL = /^<(local-command-|bash-(input|stdout|stderr)>)/;
 
 // claudeRuns: "each prompt to its last word is one run". What the user has done without the model is none.
@@ -103,14 +125,43 @@ function first() {
   };
 }
 
+// told returns what an attachment tells an agent at work in the program's name.
+const told = (row) => (row.type === 'attachment' && row.attachment?.commandMode === 'task-notification');
+
+// steers: what the user says while a tool runs, or while the model waits to go on, is for the
+// agent at work; but one whose call never ends, or who has been silent for long, was killed.
+function steers(run, rest) {
+  const called = run.filter((row) => row.type === 'assistant').flatMap(blocks).filter((b) => b.type === 'tool_use').map((b) => b.id);
+  const open = called.filter((id) => !run.some((row) => blocks(row).some((b) => b.tool_use_id === id)));
+  if (called.length === 0 || answered(run)) return false;
+  if (open.length === 0) return rest[0].at - run.at(-1).at < 10 * 60 * 1000;
+  const next = rest.find((row) => row.type === 'assistant' || blocks(row).some((b) => b.type === 'tool_result'));
+  return next?.type === 'user';
+}
+
+// answered: "a turn ends with stop_reason end_turn"; builds that write none end it with a text
+// without an open call.
+function answered(run) {
+  const last = run.findLast((row) => row.type === 'assistant' || row.type === 'user');
+  if (last?.type !== 'assistant') return false;
+  if (last.message.stop_reason) return last.message.stop_reason !== 'tool_use';
+  const results = new Set(run.flatMap(blocks).map((b) => b.tool_use_id));
+  return blocks(last).at(-1)?.type === 'text' && run.flatMap(blocks).every((b) => b.type !== 'tool_use' || results.has(b.id));
+}
+
 function claudeRuns(session) {
   const runs = [];
   let run, begun;
-  for (const row of session) {
+  for (const [i, row] of session.entries()) {
     const said = row.type === 'user' ? words(row) : '';
+    if (told(row) && run && answered(run)) {
+      run = [];
+      begun = { command: true, closed: false, rows: run };
+      runs.push(begun);
+    }
     const prompt = row.type === 'user' && !row.isMeta && !row.isCompactSummary && said !== '' && !LOCAL.test(said) &&
       !said.startsWith('[Request interrupted by user');
-    if (prompt && (row.origin?.kind !== 'task-notification' || !run || run.at(-1)?.message?.stop_reason === 'end_turn' || begun.closed)) {
+    if (prompt && (!run || begun.closed || (row.origin?.kind === 'task-notification' ? answered(run) : !(row.steers = steers(run, session.slice(i)))))) {
       run = [];
       begun = { command: /^<command-(name|message)>/.test(said), closed: false };
       runs.push(Object.assign(begun, { rows: run }));
@@ -118,8 +169,8 @@ function claudeRuns(session) {
     if (run && (row.type === 'user' || row.type === 'assistant') && !LOCAL.test(said)) run.push(row);
     if (said.startsWith('[Request interrupted by user')) begun.closed = true;
   }
-  const answered = (row) => row.isMeta || row.type === 'assistant';
-  return runs.filter(({ command, rows }) => !command || rows.some(answered)).map(({ rows }) => claudeWork(rows));
+  const worked = (row) => row.isMeta || row.type === 'assistant';
+  return runs.filter(({ command, rows }) => !command || rows.some(worked)).map(({ rows }) => claudeWork(rows));
 }
 
 // claudeWork reads the rows of one agent from its prompt to its last word.
@@ -134,13 +185,13 @@ function claudeWork(rows) {
     }
     if (results.length > 0) work.end = row.at;
     // A compaction is no reason for the model to go on: it waited since its last call.
-    if (row.type === 'user' && !row.isCompactSummary) asked = row.at;
+    if (row.type === 'user' && !row.isCompactSummary && !row.steers) asked = row.at;
     if (row.type === 'user' && words(row).startsWith('[Request interrupted by user')) Object.assign(work, { end: row.at, interrupted: true });
     if (row.type !== 'assistant' || (row.message.model === '<synthetic>' && !row.isApiErrorMessage)) continue;
     claudeAnswer(work, row, asked);
   }
   const last = work.turns.at(-1);
-  work.complete = !work.interrupted && last?.stop !== null && last?.stop !== undefined && last.stop !== 'tool_use';
+  work.complete = !work.interrupted && last !== undefined && answered(rows);
   work.failed = !work.complete || last.failed;
   return work;
 }

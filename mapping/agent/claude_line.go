@@ -23,7 +23,8 @@ type claudeLine struct {
 	stop           []byte // why the model stopped
 	usage          Usage
 	inputHasCached bool   // see claudeDialect
-	blocks         []line // of the message's content
+	content        []byte // of the message, as it is written
+	blocks         []line // of the content
 	result         Tool   // what the line states of a call's outcome, besides the result that the model gets
 	toolUses       int64  // of a sub-agent
 	lastTokens     int64  // that its last model call used
@@ -158,7 +159,9 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 		case "usage":
 			l.readUsage(r, &l.usage)
 		case "content":
+			start := r.I
 			l.blocks = readBlocks(r)
+			l.content = r.B[start:r.I]
 			for i := range l.blocks {
 				if b := &l.blocks[i]; b.Kind == ToolEnd {
 					b.tool().endedInClaude(b.Failed)

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,11 @@ func newClaudeLogDecoder() objectDecoder {
 // A claudeLogSession is what the rows of a session depend on, besides its claudeSession.
 type claudeLogSession struct {
 	logRun
-	begin   held                // the beginning of a run, if the model answers a command or a notification
+	begin   held                // the beginning of a run, if the model answers
+	asked   bool                // a prompt begins it: it is a run even if there is no answer
+	calls   map[string]bool     // of the main agent in this run, without a result
+	called  bool                // the main agent has called a tool, and has not ended its answer
+	last    Instant             // when the main agent's latest row was written
 	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
 	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
 	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
@@ -89,6 +94,8 @@ type claudeRow struct {
 	agent        []byte // the id of the sub-agent whose row it is
 	sidechain    bool   // it is a sub-agent's
 	request      []byte // the id of the request to the model
+	queued       []byte // what the user, or the program in the user's name, told an agent at work
+	notifies     bool   // the program did: background work has ended
 	agentCall    []byte // of a progress row: the call that started the sub-agent
 	progressOf   []byte // and the sub-agent's id
 	version, cwd []byte
@@ -119,18 +126,25 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	}
 	s := d.logs[string(l.Session)]
 	if s == nil {
-		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}}
+		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, calls: map[string]bool{}}
 		remember(d.logs, l.Session, s)
 	}
 	from := len(dst)
 	if row.sidechain {
 		l.Parent = d.callOf(s)
+	}
+	switch again := d.writtenAgain(); {
+	case again && !row.sidechain && string(l.typ) == "assistant":
+		s.forget()
+	case again:
+	case row.sidechain:
 		dst = d.subagent(dst)
-	} else {
+	default:
 		if files := d.files[l.input]; !slices.Contains(files, s) {
 			d.files[l.input] = append(files, s)
 		}
 		dst = d.main(s, dst)
+		s.last = cmp.Or(l.Time, s.last)
 	}
 	d.link(s)
 	if len(dst) == from {
@@ -154,6 +168,15 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.request = readID(r)
 	case "toolUseResult":
 		row.readOutcome(r)
+	case "attachment":
+		for key := range r.Members() {
+			switch string(key) {
+			case "prompt":
+				row.queued = firstText(readBlocks(r))
+			case "commandMode":
+				row.notifies = string(r.Str()) == "task-notification"
+			}
+		}
 	case "version":
 		row.version = wordOf(r)
 	case "cwd":
@@ -182,7 +205,9 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 		return d.answer(s, dst)
 	case "system":
 		return d.systemRow(s, dst)
-	case "attachment", "progress", "summary", "queue-operation", "file-history-snapshot", "last-prompt":
+	case "attachment":
+		return d.queued(s, dst)
+	case "progress", "summary", "queue-operation", "file-history-snapshot", "last-prompt":
 		return dst
 	}
 	return append(dst, Event{Kind: Unknown, Session: l.Session})
@@ -213,16 +238,90 @@ func (d *claudeLogDecoder) copied() bool {
 	return owner != own
 }
 
+// writtenAgain reports whether a message was read in a row with another id: builds write
+// rows again at a resume, or copy them into another session.
+func (d *claudeLogDecoder) writtenAgain() bool {
+	l, row := &d.line, &d.row
+	var id uint64
+	switch {
+	case len(l.content) == 0:
+		return false
+	case len(l.message) > 0: // a row whose counts have grown says more
+		id = d.rows.hash(l.message, row.request, l.Parent, l.content, fmt.Append(nil, l.usage.Input, l.usage.Output))
+	case l.blocks != nil && l.blocks[0].Kind == ToolEnd:
+		id = d.rows.hash([]byte("result"), l.content)
+	case row.sidechain || len(row.parent) == 0: // several may get the same prompt at once
+		return false
+	default:
+		id = d.rows.hash([]byte("said"), l.content, fmt.Append(nil, l.Time))
+	}
+	_, again := d.rows.keep(id, struct{}{})
+	return again
+}
+
+// forget forgets the prompt of an answer that was read before: both are copies.
+func (s *claudeLogSession) forget() {
+	if s.asked && !s.running {
+		s.begin, s.asked = nil, false
+	}
+}
+
+// start appends the beginning of a run that a prompt begins, if it is held back.
+func (s *claudeLogSession) start(dst []Event) []Event {
+	if s.asked {
+		dst, s.asked, s.running, s.called = s.begin.take(dst), false, true, false
+		clear(s.calls)
+	}
+	return dst
+}
+
+// finish appends the end of the run if it was held back, or the run of a prompt that has no
+// answer.
+func (s *claudeLogSession) finish(dst []Event) []Event {
+	return s.start(s.logRun.finish(dst))
+}
+
+// queued appends the events of what an agent at work was told.
+func (d *claudeLogDecoder) queued(s *claudeLogSession, dst []Event) []Event {
+	switch {
+	case d.row.notifies:
+		return d.notified(s, dst, d.row.queued)
+	case s.running && len(s.end) == 0 && len(d.row.queued) > 0:
+		return append(dst, d.prompt(d.row.queued))
+	}
+	return dst
+}
+
+// notified appends the end of background work, which makes the model go on.
+func (d *claudeLogDecoder) notified(s *claudeLogSession, dst []Event, text []byte) []Event {
+	if _, again := d.rows.keep(d.rows.hash([]byte("notification"), d.line.Session, text), struct{}{}); again {
+		return dst
+	}
+	dst = d.notification(s.finish(dst), text)
+	if !s.running {
+		s.begin = hold(d.runStart())
+	}
+	return dst
+}
+
 // userRow appends the events of tool results, or of what else the model gets to read.
 func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	l := &d.line
 	text := firstText(l.blocks)
 	switch {
 	case len(l.blocks) == 0 || l.blocks[0].Kind == ToolEnd || !l.synthetic && text == nil:
-		if !s.running {
-			return dst
+		for i := range l.blocks { // results
+			if b := &l.blocks[i]; b.Kind == ToolEnd {
+				delete(s.calls, string(b.ID))
+			}
 		}
+		if s.asked && s.running { // the prompt came while a tool was running
+			dst = append(dst, s.begin[1:]...)
+			s.begin, s.asked = nil, false
+		}
+		return d.beside(s, dst)
 	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
+		dst = s.start(dst)
 		if s.running && len(s.end) == 0 {
 			s.end = hold(d.runEnd(semconv.ErrorInterrupted))
 		}
@@ -230,45 +329,76 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")):
 		return dst // ran without the model
 	case l.synthetic:
-		if !s.running { // such as the explanation of a local command
-			return dst
-		}
+		return d.beside(s, dst)
 	case bytes.HasPrefix(text, []byte("<task-notification>")):
-		dst = d.notification(s.finish(dst), text)
-		if !s.running {
-			s.begin = hold(d.runStart())
-		}
-		return dst
+		return d.notified(s, dst, text)
 	case bytes.HasPrefix(text, []byte("<command-")):
 		dst = s.finish(dst)
 		s.begin = hold(d.runStart(), d.prompt(text))
 		return dst
+	case s.running && s.called && len(s.end) == 0 && len(s.calls) == 0 && l.Time-s.last < longestCall: // said to an agent at work
+		return append(dst, d.prompt(text))
+	case s.running && s.asked: // and another one
+		s.begin = append(s.begin, hold(d.prompt(text))...)
+		return dst
 	default:
-		dst, s.begin = append(s.finish(dst), d.runStart(), d.prompt(text)), nil
-		s.running = true
+		dst = s.finish(dst)
+		s.begin, s.asked = hold(d.runStart(), d.prompt(text)), true
 		return dst
 	}
-	return d.user(dst)
+}
+
+// longestCall is how long an agent waits for its model. A prompt that comes later is for one
+// that was killed and has resumed its session.
+const longestCall = 10 * 60 * 1000 * Milliseconds
+
+// beside appends the events of a user row that is no prompt. It says nothing of a run if
+// there is none, such as the explanation of a local command.
+func (d *claudeLogDecoder) beside(s *claudeLogSession, dst []Event) []Event {
+	switch {
+	case s.running:
+		return d.user(dst)
+	case s.asked:
+		s.begin = append(s.begin, hold(d.user(nil)...)...)
+	}
+	return dst
 }
 
 // answer appends the events of a message of the model.
 func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	l := &d.line
-	if string(l.Model) == "<synthetic>" && !l.apiError && !s.running || d.copied() {
+	switch {
+	case d.copied():
+		s.forget()
+		return dst
+	case string(l.Model) == "<synthetic>" && !l.apiError && !s.running && !s.asked:
 		return dst
 	}
-	s.end = nil
+	dst, s.end = s.start(dst), nil
 	if !s.running {
 		if s.running = true; len(s.begin) == 0 {
 			s.begin = hold(d.runStart())
 		}
-		dst = s.begin.take(dst)
+		dst, s.called = s.begin.take(dst), false
+		clear(s.calls)
 	}
 	dst = d.assistant(dst)
+	answers := false
+	for i := range l.blocks {
+		switch b := &l.blocks[i]; b.Kind {
+		case ToolStart:
+			remember(s.calls, b.ID, true)
+			s.called = true
+		case ToolEnd:
+			delete(s.calls, string(b.ID))
+		}
+		answers = l.blocks[i].Kind == TextMessage
+	}
 	switch failure := d.session(&l.Event).fault; {
 	case failure != "":
 		s.end = hold(d.runEnd(failure))
-	case string(l.stop) == "end_turn", string(l.stop) == "stop_sequence", string(l.stop) == "refusal", string(l.stop) == "max_tokens":
+	case string(l.stop) == "end_turn", string(l.stop) == "stop_sequence", string(l.stop) == "refusal", string(l.stop) == "max_tokens",
+		len(l.stop) == 0 && answers && len(s.calls) == 0: // some builds do not say why the model stopped
 		s.end = hold(d.runEnd(""))
 	}
 	return dst
@@ -288,10 +418,13 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 	default:
 		return dst
 	}
-	if !s.running {
-		return dst
+	switch {
+	case s.running:
+		return append(dst, l.Event)
+	case s.asked:
+		s.begin = append(s.begin, l.Event.Kept())
 	}
-	return append(dst, l.Event)
+	return dst
 }
 
 // event returns an event of the current row, without what the row states of a message.
