@@ -23,6 +23,7 @@ type account struct {
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions, unknown                          int
+	scripts                                                                    int      // tools that made calls
 	said                                                                       [2]tally // by textKind
 }
 
@@ -41,7 +42,7 @@ func (a *attributes) tallies(said *[2]tally) {
 func (c *account) addWorkTo(a *attributes) {
 	n := &c.counts
 	a.int(semconv.Turns, int64(n.turns))
-	a.int(semconv.Tools, int64(n.tools))
+	a.int(semconv.Tools, int64(n.tools-n.scripts))
 	a.int(semconv.ToolErrors, int64(n.toolErrors))
 	a.int(semconv.Deltas, int64(n.deltas))
 	a.tallies(&n.said)

@@ -189,7 +189,7 @@ func (inv *invocation) addTimes(a *attributes) {
 func (r *run) describe() Run {
 	return Run{
 		Agent: r.agent.Name, Model: r.main.model, Session: r.session, TraceID: trace.TraceID(r.traceID()),
-		Spans: r.counts.spans, Tools: r.counts.tools, ToolErrors: r.counts.toolErrors,
+		Spans: r.counts.spans, Tools: r.counts.tools - r.counts.scripts, ToolErrors: r.counts.toolErrors,
 	}
 }
 

@@ -366,7 +366,7 @@ func TestPipedAndLogged(t *testing.T) {
 // work returns the calls of tools in order, and the sub-agents. Codex has other names for
 // its tools in the log.
 func work(spans []*tracepb.Span) (list []string) {
-	names := strings.NewReplacer("apply_patch", "file_change", "exec_command", "command_execution")
+	names := strings.NewReplacer("apply_patch", "file_change", "exec_command", "shell")
 	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b *tracepb.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
 	for _, s := range spans {
 		if !strings.HasPrefix(s.Name, "chat") {

@@ -353,6 +353,8 @@ type tool struct {
 	floor      instant // the call cannot have started earlier
 	estimated  bool    // it, or what it left running, may have ended before its end was reported
 	awaited    spanRef // the background work that it waited for
+	script     spanRef // the call that made it, if that is a script
+	calls      int     // how many it made, as a script
 	repeat     int     // how often in a row this call was made; zero until its arguments are known
 
 	arguments attributes // in wire format

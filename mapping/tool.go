@@ -190,7 +190,18 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 	if ev.Start != 0 {
 		start = min(r.instantOf(ev.Start), at)
 	}
+	script := r.tools[string(ev.ToolCallID)]
+	if script != nil {
+		start = max(start, script.start)
+	}
 	t := r.toolStart(inv, ev, at, start)
+	if script != nil && script != t {
+		t.script = script.ref()
+		if script.calls++; script.calls == 1 {
+			r.counts.scripts++
+			inv.counts.tools--
+		}
+	}
 	if caller := inv.caller(); caller != nil && t.turn == caller && ev.Start != 0 {
 		caller.end = max(min(caller.end, t.start), caller.start+quantum, caller.log.last+quantum)
 		t.start = max(t.start, caller.end)
@@ -254,9 +265,16 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		delete(r.nested, t.id)
 		at = max(at, r.endInvocation(nested, at, errorType))
 	}
-	s := r.newSpan(t.ref(), inv.ref, inv, t.name)
+	parent := inv.ref
+	if t.script != (spanRef{}) {
+		parent = t.script
+	}
+	s := r.newSpan(t.ref(), parent, inv, t.name)
 	s.program, s.start, s.end = t.executable, t.start, at
 	a := &s.attributes
+	if t.calls > 0 {
+		a.int(semconv.ToolCalls, int64(t.calls))
+	}
 	a.str(semconv.ToolName, t.name)
 	a.strIfSet(semconv.ToolCallID, r.stream.names.id(t.id))
 	if t.mcp {
@@ -275,8 +293,10 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	a.add(&t.arguments)
 	s.content, s.estimated, s.link = t.asked, t.estimated, t.awaited
 	if errorType != "" {
-		r.counts.toolErrors++
-		inv.counts.toolErrors++
+		if t.calls == 0 {
+			r.counts.toolErrors++
+			inv.counts.toolErrors++
+		}
 		s.errorType, s.status = errorType, status
 	}
 	r.emit(s)

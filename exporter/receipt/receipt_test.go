@@ -199,7 +199,9 @@ func traced(spans []*tracepb.Span) receipt.Run {
 			parent(s).Turns++
 			plus(&parent(s).Usage, u)
 		case "execute_tool":
-			work = append(work, s)
+			if work = append(work, s); number(s, "spantee.tool.calls") > 0 { // a script
+				continue
+			}
 			run.Tools++
 			parent(s).Tools++
 			if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {

@@ -114,11 +114,17 @@ func (r *record) add(s *runs.Span) {
 		}
 	case runs.Tool:
 		r.busy.add(s.Start, s.End)
-		if by := r.step(s.Parent); by != nil {
+		by, script := r.step(s.Parent), r.steps[string(s.ID)]
+		switch {
+		case by == nil:
+		case s.IsScript() && script != nil:
+			by.Tools += script.Tools
+			by.ToolsFailed += script.ToolsFailed
+		case s.Failed:
+			by.ToolsFailed++
+			fallthrough
+		default:
 			by.Tools++
-			if s.Failed {
-				by.ToolsFailed++
-			}
 		}
 	case runs.Approval:
 		r.busy.add(s.Start, s.End)

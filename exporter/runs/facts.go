@@ -73,6 +73,9 @@ func (s *Span) MayBeRoot() bool {
 	return s.Kind() == Agent
 }
 
+// IsScript reports whether the span is a call that made other calls. Only those are counted.
+func (s *Span) IsScript() bool { return s.Has(semconv.ToolCalls) }
+
 // StatesTotals reports whether the span is the root of a run that spantee traced,
 // which states the run's totals.
 func (s *Span) StatesTotals() bool { return s.Has(semconv.BadLines) }

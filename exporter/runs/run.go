@@ -112,7 +112,9 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	case Chat:
 		r.addChat(s)
 	case Tool:
-		r.addTool(s)
+		if !s.IsScript() {
+			r.addTool(s)
+		}
 	}
 	return isRoot
 }

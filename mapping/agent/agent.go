@@ -162,7 +162,7 @@ const (
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
 	ToolEnd         // ID, Tool
-	ToolCall        // a tool call that is printed only at its end: ID, Tool, Start
+	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query if the line has it, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
@@ -189,7 +189,7 @@ type Event struct {
 	Text []byte
 
 	ID         []byte // pairs starts with ends
-	ToolCallID []byte // of the tool call that an approval is for
+	ToolCallID []byte // of the tool call that an approval is for, or of the script that made a ToolCall
 
 	ModelCallID []byte // the model call that the event belongs to
 	Model       []byte // which model was asked, or answered

@@ -28,6 +28,7 @@ var codex = Agent{
 		"type=item.started|item.updated|item.completed item.id=item_* item.type",
 		"type=item.started|item.completed item.id item.type=agent_message|command_execution|file_change|mcp_tool_call|error",
 		"type=turn.completed usage.input_tokens usage.cached_input_tokens",
+		"type=turn.failed error.message !id !data",
 	),
 	Lines: shapes(
 		"type=turn.started !id !data",
@@ -77,6 +78,9 @@ func (d *codexDecoder) events(dst []Event) []Event {
 		dst = d.early.take(append(dst, l.Event))
 	} else {
 		dst = append(dst, l.Event)
+	}
+	if l.isCall && !codexCalls[string(l.itemType)] { // a call all the same
+		dst = append(dst, Event{Kind: Unknown})
 	}
 	inSession(d.thread, dst[from:])
 	return dst
@@ -131,6 +135,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 // A codexLine is one line.
 type codexLine struct {
 	line
+	itemType []byte
 	toolName []byte // of an MCP server or of a collaboration
 	isCall   bool   // the item has a member that only calls have
 	built    []byte // the arguments of the call, which stand among other members
@@ -141,7 +146,10 @@ func (l *codexLine) field(r *jsonscan.Reader, key []byte) {
 	case "thread_id":
 		l.Session = readID(r)
 	case "item":
-		l.item(r)
+		for key := range r.Members() {
+			l.item(r, key)
+		}
+		l.subtype = l.itemType
 	case "usage":
 		l.used().read(r) // the thread's total
 	case "message":
@@ -158,53 +166,51 @@ func (l *codexLine) begins() bool {
 	return !slices.Contains([]Kind{Unknown, Ignored, Notice, RunError, RunEnd}, l.Kind)
 }
 
-// item reads the item of a line. Its members other than the outcome are arguments.
-func (l *codexLine) item(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "id":
-			l.ID = readID(r)
-		case "type":
-			l.subtype = r.Str()
-		case "text", "message":
-			l.Text = r.Str()
-		case "status":
-			l.isCall = true
-			l.line.field(r, key)
-		case "aggregated_output", "arguments":
-			l.line.field(r, key)
-		case "items":
-			l.todoList(r)
-		case "exit_code":
-			if code, ok := r.Int(); ok { // null: still running
-				l.tool().exited(code)
-			}
-		case "result", "agents_states":
-			l.tool().readResult(r)
-		case "error":
-			l.tool().ErrorText, _ = readFailure(r)
-		case "tool":
-			l.isCall = true
-			l.toolName = r.Str()
-		case "server":
-			l.tool().MCP = true
-			l.Tool.ArgumentFacts.text(semconv.MCPServer, Detail, r.Str())
-		case "changes":
-			again := *r
-			l.changes(&again)
-			l.addArgument(key, r.Raw())
-		case "receiver_thread_ids":
-			again := *r
-			for range again.Elements() {
-				l.tool().ArgumentFacts.word(semconv.SubagentID, wordOf(&again))
-			}
-			l.addArgument(key, r.Raw())
-		case "command", "query":
-			l.isCall = true
-			l.addArgument(key, r.Raw())
-		default:
-			l.addArgument(key, r.Raw())
+// item reads a member of an item. Members other than the outcome are arguments.
+func (l *codexLine) item(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "id":
+		l.ID = readID(r)
+	case "type":
+		l.itemType = r.Str()
+	case "text", "message":
+		l.Text = r.Str()
+	case "status":
+		l.isCall = true
+		l.line.field(r, key)
+	case "aggregated_output", "arguments":
+		l.line.field(r, key)
+	case "items":
+		l.todoList(r)
+	case "exit_code":
+		if code, ok := r.Int(); ok { // null: still running
+			l.tool().exited(code)
 		}
+	case "result", "agents_states":
+		l.tool().readResult(r)
+	case "error":
+		l.tool().ErrorText, _ = readFailure(r)
+	case "tool":
+		l.isCall = true
+		l.toolName = r.Str()
+	case "server":
+		l.tool().MCP = true
+		l.Tool.ArgumentFacts.text(semconv.MCPServer, Detail, r.Str())
+	case "changes":
+		again := *r
+		l.changes(&again)
+		l.addArgument(key, r.Raw())
+	case "receiver_thread_ids":
+		again := *r
+		for range again.Elements() {
+			l.tool().ArgumentFacts.word(semconv.SubagentID, wordOf(&again))
+		}
+		l.addArgument(key, r.Raw())
+	case "command", "query":
+		l.isCall = true
+		l.addArgument(key, r.Raw())
+	default:
+		l.addArgument(key, r.Raw())
 	}
 }
 
@@ -217,20 +223,36 @@ func (l *codexLine) addArgument(key, value []byte) {
 	}
 	l.built = append(append(append(l.built, '"'), key...), `":`...)
 	l.built = append(append(l.built, value...), '}')
-	if len(value) > 1 && value[0] == '"' {
-		l.tool().argument(key, value[1:len(value)-1])
+	r := jsonscan.Reader{B: value}
+	switch r.Peek() {
+	case '"':
+		l.tool().argument(key, bytes.TrimPrefix(r.Str(), []byte("file://")))
+	case '[':
+		if string(key) == "command" {
+			l.tool().argument(key, commandOf(&r))
+		}
 	}
 }
 
-// changes reads [{"path":..,"kind":"add"}], and keeps the first path.
+// changes reads [{"path":..,"kind":"add"}] or {"<path>":{"type":"add"}}, and keeps the first
+// path.
 func (l *codexLine) changes(r *jsonscan.Reader) {
-	for n := range r.Elements() {
-		l.tool().ArgumentFacts.int(semconv.ToolTotalFiles, int64(n+1))
-		readMember(r, "path", func() {
-			if n == 0 {
-				l.Tool.ArgumentFacts.text(semconv.FilePath, Detail, r.Str())
-			}
-		})
+	facts := &l.tool().ArgumentFacts
+	change := func(path []byte) {
+		if facts.addInt(semconv.ToolTotalFiles, 1); facts.number(semconv.ToolTotalFiles) == 1 {
+			facts.text(semconv.FilePath, Detail, path)
+		}
+	}
+	if r.Peek() == '{' {
+		for path := range r.Members() {
+			change(path)
+		}
+		return
+	}
+	for range r.Elements() {
+		var path []byte
+		readMember(r, "path", func() { path = r.Str() })
+		change(path)
 	}
 }
 
@@ -254,12 +276,12 @@ func (l *codexLine) todoList(r *jsonscan.Reader) {
 
 func (l *codexLine) classifyItem() {
 	completed := string(l.typ) == "item.completed"
-	switch string(l.subtype) {
+	switch string(l.itemType) {
 	case "agent_message", "reasoning":
 		switch {
 		case !completed || len(l.Text) == 0:
 			l.Kind = Ignored
-		case string(l.subtype) == "reasoning":
+		case string(l.itemType) == "reasoning":
 			l.Kind = ThinkingMessage
 		default:
 			l.Kind = TextMessage
@@ -281,16 +303,23 @@ func (l *codexLine) classifyItem() {
 			l.Kind = Ignored
 			return
 		}
-		l.finishTool()
+		l.finishTool(l.itemType)
 	}
 }
 
-func (l *codexLine) finishTool() {
+// codexCalls are the types of items that are calls, and those that only the log has.
+var codexCalls = set("command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search",
+	"collab_agent_tool_call", "dynamic_tool_call", "image_view", "image_generation", "sleep")
+
+// finishTool completes a call that is an item of this type.
+func (l *codexLine) finishTool(itemType []byte) {
 	c := l.tool()
 	if len(l.built) > 0 {
 		c.Arguments = l.built
 	}
-	c.named(l.subtype)
+	if c.named(itemType); c.Name == "command_execution" {
+		c.Name = "shell"
+	}
 	if name := word(jsonscan.Unquote(l.toolName)); name != "" {
 		c.Name = name
 	}

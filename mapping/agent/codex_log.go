@@ -79,6 +79,7 @@ type codexThread struct {
 	call            []byte            // that started the sub-agent
 	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
 	calls           []codexCall       // in flight
+	over            map[string]bool   // the calls of the run that are not
 	facts           Facts             // of its runs
 	model, provider []byte
 
@@ -96,6 +97,7 @@ type codexThread struct {
 // A codexCall is a tool call in flight.
 type codexCall struct {
 	id      []byte
+	script  bool           // which makes calls itself
 	outcome Tool           // what was reported of it besides its output
 	started []*codexThread // the sub-agents that it started
 }
@@ -110,6 +112,44 @@ type codexRow struct {
 	child           []byte   // the thread of a sub-agent
 	turn            []byte
 	last, total     Usage // of the last model call, and of the thread
+
+	itemName  []byte
+	completed Instant // when an item was, 0 if the row does not say
+}
+
+// item reads a member of an item. The log has more of them than the stream.
+func (l *codexRow) item(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.itemName = r.Str()
+		l.itemType = snakeCase(l.itemName)
+	case "tool":
+		l.isCall = true
+		l.toolName = snakeCase(r.Str())
+	case "receiver_thread_ids":
+		again := *r
+		for range again.Elements() {
+			l.child = readID(&again)
+		}
+		l.codexLine.item(r, key)
+	case "process_id", "parsed_cmd", "source", "stdout", "stderr", "formatted_output", "duration", "auto_approved":
+	default:
+		l.codexLine.item(r, key)
+	}
+}
+
+// snakeCase returns CommandExecution as command_execution.
+func snakeCase(name []byte) []byte {
+	out := make([]byte, 0, len(name)+4)
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			if c += 'a' - 'A'; i > 0 && out[len(out)-1] != '_' {
+				out = append(out, '_')
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // begin returns an empty row. The first one of a line uses the memory of the row before.
@@ -213,13 +253,12 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 		}
 	case "item":
 		for key := range r.Members() {
-			switch string(key) {
-			case "tool", "receiver_thread_ids":
-				l.member(r, key)
-			}
+			l.item(r, key)
 		}
-	case "tool":
-		l.toolName = r.Str()
+	case "started_at_ms":
+		l.Start = millis(r)
+	case "completed_at_ms":
+		l.completed = millis(r)
 	case "content", "summary":
 		for range r.Elements() {
 			readMember(r, "text", func() { l.texts = append(l.texts, r.Str()) })
@@ -311,15 +350,37 @@ func (d *codexLogDecoder) newThread() *codexThread {
 
 // callInFlight returns the call with this id or, if there is none, the newest one.
 func (t *codexThread) callInFlight(id []byte) *codexCall {
+	if call := t.called(id); call != nil || len(t.calls) == 0 {
+		return call
+	}
+	return &t.calls[len(t.calls)-1]
+}
+
+// called returns the call in flight with this id, nil if there is none.
+func (t *codexThread) called(id []byte) *codexCall {
+	return t.newestCall(func(call *codexCall) bool { return bytes.Equal(call.id, id) })
+}
+
+// script returns the script that runs, nil if none does.
+func (t *codexThread) script() *codexCall {
+	return t.newestCall(func(call *codexCall) bool { return call.script })
+}
+
+func (t *codexThread) newestCall(is func(*codexCall) bool) *codexCall {
 	for i := range slices.Backward(t.calls) {
-		if call := &t.calls[i]; len(id) == 0 || bytes.Equal(call.id, id) {
-			return call
+		if is(&t.calls[i]) {
+			return &t.calls[i]
 		}
 	}
-	if len(t.calls) > 0 && len(id) > 0 {
-		return t.callInFlight(nil)
-	}
 	return nil
+}
+
+// end records how a call ended, before its output.
+func (call *codexCall) end(c *Tool) {
+	call.outcome = Tool{ErrorType: c.ErrorType, Reason: c.Reason}
+	if exit := c.OutcomeFacts.Find(semconv.ProcessExitCode); exit != nil {
+		call.outcome.OutcomeFacts.Set(*exit)
+	}
 }
 
 // event returns an event of a thread at the current row.
@@ -344,13 +405,17 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 		return d.item(t, dst)
 	case "event_msg":
 		return d.message(t, dst)
+	default:
+		if !codexRows[string(l.typ)] {
+			return append(dst, d.event(t, Unknown))
+		}
 	}
 	return dst
 }
 
 // start appends the beginning of a run, or holds it back until the run's model is known.
 func (d *codexLogDecoder) start(t *codexThread) {
-	t.running, t.failed, t.speaking, t.counted, t.calls = true, false, false, true, t.calls[:0]
+	t.running, t.failed, t.speaking, t.counted, t.calls, t.over = true, false, false, true, t.calls[:0], map[string]bool{}
 	if t.call == nil {
 		t.begin = held{d.event(t, RunStart)}
 	}
@@ -431,6 +496,8 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 		return d.called(t, d.speak(t, dst))
 	case strings.HasSuffix(typ, "_output"):
 		return d.returned(t, dst)
+	case !codexResponses[typ]:
+		return append(dst, d.event(t, Unknown))
 	}
 	return dst
 }
@@ -460,7 +527,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	if len(ev.ID) == 0 {
 		ev.Kind, ev.ID = ToolCall, l.ID
 	} else if len(t.calls) < maxSessions {
-		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID)})
+		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID), script: len(l.custom) > 0 && string(name) == "exec"})
 	}
 	return append(dst, ev)
 }
@@ -489,7 +556,10 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	case bytes.HasPrefix(text, []byte("aborted")):
 		c.failed()
 		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"
+	case bytes.HasPrefix(text, []byte("Script failed")):
+		c.ErrorType, c.Reason = "error", "the script failed"
 	}
+	remember(t.over, ev.ID, true)
 	t.calls = slices.DeleteFunc(t.calls, func(call codexCall) bool {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
@@ -540,17 +610,85 @@ func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
 		ev.Notice, ev.Facts, ev.Text = l.Notice, l.Facts, l.Text
 		return append(t.release(dst), ev)
 	case "exec_command_end", "mcp_tool_call_end", "patch_apply_end":
-		for i := range t.calls {
-			if call := &t.calls[i]; bytes.Equal(call.id, l.ToolCallID) {
-				call.outcome = Tool{OutcomeFacts: slices.Clone(l.tool().OutcomeFacts), ErrorType: l.Tool.ErrorType, Reason: l.Tool.Reason}
-			}
+		if call := t.called(l.ToolCallID); call != nil {
+			call.end(l.tool())
 		}
-	case "collab_agent_spawn_end", "item_completed":
-		if call := t.callInFlight(l.ToolCallID); call != nil && len(l.child) > 0 && (len(l.toolName) == 0 || string(l.toolName) == "spawn_agent") {
-			remember(t.spawned, l.child, call.id)
+	case "collab_agent_spawn_end":
+		d.spawns(t, t.callInFlight(l.ToolCallID))
+	case "item_completed":
+		return d.completed(t, dst)
+	default:
+		if !codexMessages[string(l.subtype)] {
+			return append(dst, d.event(t, Unknown))
 		}
 	}
 	return dst
+}
+
+// spawns records which call started a sub-agent.
+func (d *codexLogDecoder) spawns(t *codexThread, call *codexCall) {
+	if child := d.line.child; call != nil && len(child) > 0 {
+		remember(t.spawned, child, call.id)
+	}
+}
+
+// Types of rows, items, messages and responses that say nothing that others do not.
+var (
+	codexRows = set("session_meta", "inter_agent_communication", "inter_agent_communication_metadata", "world_state",
+		"tool_manifest", "sampling_boundary")
+	codexItems = set("user_message", "hook_prompt", "agent_message", "plan", "reasoning", "context_compaction",
+		"sub_agent_activity", "entered_review_mode", "exited_review_mode")
+	codexMessages = set("user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content",
+		"agent_reasoning_section_break", "session_configured", "thread_name_updated", "thread_goal_updated",
+		"thread_rolled_back", "thread_settings_applied", "context_compacted", "model_reroute", "warning", "deprecation_notice", "background_event",
+		"turn_diff", "plan_update", "undo_started", "undo_completed", "shutdown_complete", "item_started", "raw_response_item",
+		"entered_review_mode", "exited_review_mode", "mcp_startup_update", "mcp_startup_complete", "mcp_tool_call_begin",
+		"exec_command_begin", "exec_command_output_delta", "terminal_interaction", "patch_apply_begin", "patch_apply_updated",
+		"web_search_begin", "web_search_end", "image_generation_begin", "image_generation_end", "view_image_tool_call",
+		"exec_approval_request", "apply_patch_approval_request", "elicitation_request", "request_user_input",
+		"request_permissions", "guardian_assessment", "guardian_warning", "dynamic_tool_call_request",
+		"dynamic_tool_call_response", "hook_started", "hook_completed", "sub_agent_activity",
+		"collab_agent_spawn_begin", "collab_agent_interaction_begin", "collab_agent_interaction_end",
+		"collab_waiting_begin", "collab_waiting_end", "collab_close_begin", "collab_close_end", "collab_resume_begin",
+		"collab_resume_end")
+	codexResponses = set("message", "ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "agent_message", "other")
+)
+
+// completed appends a call that a script made. The items of other calls, which have rows of
+// their own, say how these ended.
+func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
+	l := &d.line
+	isCall := codexCalls[string(l.itemType)]
+	if !isCall && !codexItems[string(l.itemType)] {
+		isCall = l.isCall
+		l.typ, l.subtype = l.subtype, l.itemName
+		dst = append(dst, d.event(t, Unknown))
+	}
+	if !isCall || !t.running {
+		return dst
+	}
+	l.Kind = ToolEnd
+	l.finishTool(l.itemType)
+	own, script := t.called(l.ID), t.script()
+	spawn := len(l.toolName) == 0 || string(l.toolName) == "spawn_agent"
+	switch {
+	case own != nil:
+		own.end(l.Tool)
+	case script == nil && spawn:
+		own = t.callInFlight(nil)
+	}
+	if spawn {
+		d.spawns(t, cmp.Or(own, script))
+	}
+	if own != nil || t.over[string(l.ID)] {
+		return dst
+	}
+	ev := d.event(t, ToolCall)
+	ev.ID, ev.Tool, ev.Start, ev.Time = l.ID, l.Tool, l.Start, cmp.Or(l.completed, l.Time)
+	if script != nil {
+		ev.ToolCallID = script.id
+	}
+	return append(t.release(dst), ev)
 }
 
 // tokens appends what a model call used. A count that repeats the thread's total is about

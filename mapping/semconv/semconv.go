@@ -240,6 +240,7 @@ const (
 	ToolTodosPending   = "spantee.tool.todos_pending"
 	ToolTodosRunning   = "spantee.tool.todos_in_progress"
 	ToolTodosCompleted = "spantee.tool.todos_completed"
+	ToolCalls          = "spantee.tool.calls"      // how many calls a script made, which is in no count of tool calls itself
 	ToolRepeat         = "spantee.tool.repeat"     // how many times in a row the agent made this call, or the round of calls that it completes
 	ToolHooks          = "spantee.tool.hooks"      // names of hooks that added context
 	ToolHookBytes      = "spantee.tool.hook_bytes" // of that context
