@@ -134,6 +134,7 @@ func TestNoSecretsOfAnyAgent(t *testing.T) {
 var deltas = map[string]string{
 	"pi":      `{"type":"message_update","assistantMessageEvent":{"type":"text_delta","contentIndex":0,"delta":%s}}`,
 	"gemini":  `{"type":"message","timestamp":"2026-10-02T09:00:00.000Z","role":"assistant","content":%s,"delta":true}`,
+	"agy":     `{"event":"step_update","step_update":{"conversation_id":"c","step_index":1,"state":"ACTIVE","step_type":"agent_response","text_delta":%s}}`,
 	"copilot": `{"type":"assistant.message_delta","data":{"messageId":"m","deltaContent":%s},"id":"i","timestamp":"2026-10-02T09:00:00.000Z"}`,
 	"goose":   `{"type":"message","message":{"id":"m","role":"assistant","created":1790931600,"content":[{"type":"text","text":%s}]}}`,
 }

@@ -178,7 +178,7 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 func (m *Mapper) decodeAs(d *agent.Decoder, line agent.Line, number int) {
 	m.number = number
 	if m.opts.replay() {
-		line.Arrival = m.place + quantum
+		line.Arrival, line.Recorded = m.place+quantum, true
 	}
 	m.events = d.Decode(line, m.events[:0])
 	m.apply(d.Agent)

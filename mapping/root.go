@@ -52,7 +52,16 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 
 // settle finalizes the times of a run, and returns its end.
 func (r *run) settle(at, took instant) (end instant) {
-	if r.clock.replay && !r.clock.stamped {
+	unstamped := r.clock.replay && !r.clock.stamped
+	switch {
+	case unstamped && r.agent.Lengths: // which the places of the lines contain
+		end = r.stream.written() + r.clock.shift
+		r.shift(func(t instant) instant { return max(end-(at-t), quantum) })
+		for _, s := range r.held {
+			s.estimated = true
+		}
+		at, r.estimated = end, true
+	case unstamped:
 		// Times are line numbers so far, a quantum apart. Spread them over the run,
 		// which ended when its file was last written.
 		r.estimated = true

@@ -511,10 +511,9 @@ func TestParent(t *testing.T) {
 // Another agent's stream is no trace, unless somebody knows better.
 func TestForeign(t *testing.T) {
 	for agent, line := range map[string]string{
-		"Trae":        `{"type":"system","subtype":"init","session_id":"t-5f0c9a52"}`,
-		"Antigravity": `{"event":"init","conversation_id":"c","init":{"model":"m"}}`,
-		"a chat log":  `{"role":"assistant","content":"hello"}`,
-		"muse":        `{"schema_version":1,"id":"i","record_type":"r","payload_type":"p","payload":{}}`,
+		"Trae":       `{"type":"system","subtype":"init","session_id":"t-5f0c9a52"}`,
+		"a chat log": `{"role":"assistant","content":"hello"}`,
+		"muse":       `{"schema_version":1,"id":"i","record_type":"r","payload_type":"p","payload":{}}`,
 	} {
 		t.Run(agent, func(t *testing.T) {
 			in := []byte(line + "\n" + result(time.Second) + "\n")

@@ -168,7 +168,7 @@ func TestUnknownLines(t *testing.T) {
 			var more []byte
 			for line := range bytes.Lines(in) {
 				unknown := edit(line, func(path string, v *value) {
-					if path == "type" && len(v.text) > 2 {
+					if (path == "type" || path == "event") && len(v.text) > 2 {
 						v.text = append(v.text[:len(v.text)-1], `_unknown"`...)
 					}
 				})
@@ -190,7 +190,7 @@ var unproven = regexp.MustCompile(`, \d+ unproven`)
 
 // toolNames are the paths at which agents have the names of tools, and what
 // they call their kinds.
-var toolNames = regexp.MustCompile(`(^message\.content\.\.name|^tool_name|\.toolName|^toolName|toolCall\.value\.name|^part\.tool|^item\.tool)$`)
+var toolNames = regexp.MustCompile(`(^message\.content\.\.name|^tool_name|^step_update\.tool_name|tool_info\.name|\.toolName|^toolName|toolCall\.value\.name|^part\.tool|^item\.tool)$`)
 
 // withoutTools takes the names of tools out of a shape.
 func withoutTools(shape string) []string {
@@ -293,7 +293,7 @@ func TestQuotedNumbers(t *testing.T) {
 
 // structural are the members without which nobody can tell what a line is, or
 // which lines belong together.
-var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|message|content|item|part|data|payload|role|status|state|isSidechain)$`)
+var structural = regexp.MustCompile(`(?i)(^|\.)(type|event|init|subtype|step_update|step_type|step_index|id|\w+_id|\w+id|message|content|item|part|data|payload|role|status|state|isSidechain)$`)
 
 // TestOtherMembers leaves members out one after the other, makes them null, or
 // of another type: no call of a tool gets lost, and all spans end as they should.

@@ -59,6 +59,9 @@ type Agent struct {
 	// times are more precise.
 	CoarseStamps bool
 
+	// Lengths says that lines have no timestamps, but say how long what they are about took.
+	Lengths bool
+
 	// EndsAtEOF says that the stream has no result: a run whose last turn was an
 	// answer succeeds when the stream ends.
 	EndsAtEOF bool
@@ -109,6 +112,7 @@ var Agents = []*Agent{
 	&pi,
 	&piLog,
 	&gemini,
+	&agy,
 	&copilot,
 	&droid,
 	&goose,
@@ -138,6 +142,8 @@ type Line struct {
 	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
 	Arrival Instant // when the line came
 	Input   int     // which of the inputs that are read together it is from
+
+	Recorded bool // Arrival is the line's place in a recording, not a time
 }
 
 // Kind says what an [Event] is.

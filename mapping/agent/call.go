@@ -78,6 +78,9 @@ func (c *Tool) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 // about, by the names that any agent or tool has for them.
 var argumentFacts = map[string]string{
 	"path": semconv.FilePath, "filePath": semconv.FilePath, "file_path": semconv.FilePath,
+	"TargetFile": semconv.FilePath, "AbsolutePath": semconv.FilePath, "DirectoryPath": semconv.FileDirectory,
+	"SearchPath": semconv.FileDirectory, "SearchDirectory": semconv.FileDirectory, "Cwd": semconv.ProcessWorkingDirectory,
+	"CommandLine": semconv.ProcessCommandLine, "Query": semconv.ToolSearch, "Pattern": semconv.ToolPattern, "Url": semconv.URLFull,
 	"absolute_path": semconv.FilePath, "notebook_path": semconv.FilePath, "fileName": semconv.FilePath,
 	"directory": semconv.FileDirectory, "directory_path": semconv.FileDirectory, "dir_path": semconv.FileDirectory,
 	"targetDirectory": semconv.FileDirectory,

@@ -107,7 +107,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	for r := &d.r; !r.End(); {
 		reader := d.begin(r.I == 0)
 		l := reader.head()
-		l.Arrival, l.input = text.Arrival, text.Input
+		l.Arrival, l.input, l.recorded = text.Arrival, text.Input, text.Recorded
 		start := r.I
 		for key := range r.Members() {
 			reader.field(r, key)
@@ -185,8 +185,9 @@ type line struct {
 	fault        []byte // the text of an error
 	code         string // the name of that error
 
-	object []byte // as it is written
-	input  int    // that the line is from
+	object   []byte // as it is written
+	input    int    // that the line is from
+	recorded bool   // its arrival is a place, see Line
 }
 
 func (l *line) head() *line { return l }
@@ -492,7 +493,7 @@ func (u *Usage) count(r *jsonscan.Reader, key []byte) {
 		to = &u.Input
 	case "output", "output_tokens", "outputTokens":
 		to = &u.Output
-	case "read", "cached", "cacheRead", "cacheReadTokens", "cacheReadInputTokens", "cache_read_input_tokens", "cached_input_tokens":
+	case "read", "cached", "cacheRead", "cacheReadTokens", "cacheReadInputTokens", "cache_read_tokens", "cache_read_input_tokens", "cached_input_tokens":
 		to = &u.CacheRead
 	case "write", "cacheWrite", "cacheWriteTokens", "cacheCreationInputTokens", "cache_creation_input_tokens", "cache_write_input_tokens":
 		to = &u.CacheWrite

@@ -216,7 +216,6 @@ type Foreign struct {
 var foreignLines = []Foreign{
 	{Name: "Trae", shapes: shapes("session_id=t-* type=system")},
 	{Name: "muse", shapes: shapes("schema_version payload_type payload")},
-	{Name: "Antigravity", shapes: shapes("!type event conversation_id init", "!type event step_update", "!type event=result result")},
 	{Name: "OpenHands", shapes: shapes("id timestamp source=agent|user|environment action|observation", "kind=*Event id timestamp source")},
 	{Name: "Kilo, Roo or Cline", shapes: shapes("type=say say", "type=ask ask")},
 	{Name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
