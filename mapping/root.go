@@ -41,7 +41,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		s.addFirstChunk(r.start, r.main.firstChunk)
 	}
 	r.content.Merge(r.main.dialog.attributes(r.stream.capture))
-	s.content = r.content
+	s.content, s.caller = r.content, r.caller
 	s.addNotices(r.rootNotices())
 	if r.stream.opts.Process != nil { // whose end may still add to it
 		r.stream.roots = append(r.stream.roots, root{run: r, span: s})

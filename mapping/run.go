@@ -226,7 +226,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
+	ended := (r.agent.EndsAtEOF || r.apart) && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
 	if r.joined {
 		r.endLogged(nil)

@@ -14,6 +14,7 @@ type session struct {
 	id         string
 	quoted     []byte // the id as a JSON string
 	alias      string // the id in its first line, if different
+	apart      bool   // it is a sub-agent's, of another session with the same id; alias is its call
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
@@ -184,16 +185,21 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 			r.timeOutShells(r.at(ev))
 		}
 		if r.worksInBackground(ev) {
-			r.apply(ev)
+			if ev.Kind != agent.RunStart {
+				r.apply(ev)
+			}
 			return
 		}
+	}
+	if len(ev.Parent) > 0 && ss.deliverApart(s, ev) {
+		return
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
 		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
 		ss.endedRun(s)
 	}
 	if s.run == nil {
-		if !s.beginsWith(ev.Kind) || len(ev.Parent) > 0 && s.runs > 0 {
+		if !s.beginsWith(ev.Kind) {
 			if ev.Kind != agent.Notice {
 				ss.stream.stats.EndsWithoutStart++
 			}
@@ -211,6 +217,40 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.endedRun(s)
 	}
 }
+
+// deliverApart passes an event of a sub-agent that works while its session has no run to a run
+// of its own. It returns false if the event belongs to the session's run.
+func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
+	key := callKey(s.id, string(ev.Parent))
+	own := ss.byID[key]
+	if own == nil || own.run == nil {
+		switch {
+		case s.run != nil && ev.Kind == agent.RunStart: // its call began it
+			return true
+		case s.run != nil && ev.Kind == agent.TaskEnd:
+			ev.Parent = nil
+			return false
+		case s.run != nil:
+			return false
+		case s.runs == 0:
+			return false
+		case own == nil:
+			own = &session{agent: s.agent, id: s.id, alias: key, apart: true, runs: 1}
+			own.list, own.place = ss.known, ss.known.PushFront(own)
+			ss.byID[key] = own
+		}
+	}
+	step := *ev
+	if step.Parent = nil; step.Kind == agent.TaskEnd {
+		step.Kind = agent.RunEnd
+	}
+	ss.deliver(own, &step)
+	ss.touch(own)
+	return true
+}
+
+// callKey identifies a call among those of all sessions.
+func callKey(session, call string) string { return session + "\x00" + call }
 
 func (ss *sessions) endedRun(s *session) {
 	if len(s.run.tasks) > 0 {
@@ -291,5 +331,9 @@ func (ss *sessions) nextRun(s *session, arrival instant) *run {
 		r.main.name = s.agent.Name
 		return r
 	}
-	return ss.stream.newRun(s.agent, s.id, s.runs, arrival)
+	r := ss.stream.newRun(s.agent, s.id, s.runs, arrival)
+	if s.apart {
+		r.apart, r.caller = true, ss.stream.callers[s.alias]
+	}
+	return r
 }

@@ -16,6 +16,7 @@ import (
 type span struct {
 	ref, parent spanRef
 	link        spanRef // a span that led to it; none without an operation
+	caller      *caller // the same, in another trace
 	subject     string  // follows the operation in its name
 	program     string  // that a tool runs, the last part of its name
 	start, end  instant
@@ -94,6 +95,9 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	}
 	if s.link.operation != noOperation {
 		b = appendLink(b, traceID, ids.span(s.link))
+	}
+	if s.caller != nil && s.caller.ids.known {
+		b = appendLink(b, s.caller.ids.traceID(remote), s.caller.ids.span(s.caller.call))
 	}
 	if s.errorType != "" {
 		b = appendStatus(b, status)

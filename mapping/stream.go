@@ -21,6 +21,7 @@ type stream struct {
 	now          instant         // when the current bytes came
 	place        instant         // in a recording: counts the lines that said something about a run
 	stats        Stats
+	callers      map[string]*caller // of the latest sub-agents, by callKey
 	unknownTypes []UnknownType
 	untraced     struct{ bytes, lines int64 }
 	lastWords    []byte // the last line, if it is not JSON: agents print why they died

@@ -142,11 +142,19 @@ type run struct {
 	ended      bool // the root span is finished
 	resultOnly bool // it was a result and nothing else
 	joined     bool // its session log says more
+	apart      bool // it is the work of a sub-agent, while its parent was idle
+	caller     *caller
 	failure    failure
 
 	facts   agent.Facts        // of the root
 	content content.Attributes // of the root
 	endings content.Endings    // of the texts before
+}
+
+// A caller is the call that started a sub-agent.
+type caller struct {
+	ids  *ids // of its run
+	call spanRef
 }
 
 // A failure is an error that the agent reported.

@@ -342,6 +342,12 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 		t = r.leftRunning(ev.Parent)
 		inv.tool, inv.start, inv.wait, inv.task = t.backgroundRef(), t.from, t.from, t
 	}
+	if t != nil {
+		if len(r.stream.callers) >= maxOpenSessions {
+			clear(r.stream.callers)
+		}
+		r.stream.callers[callKey(r.session, string(ev.Parent))] = &caller{ids: &r.ids, call: t.ref()}
+	}
 	if t != nil && t.subagent != "" {
 		inv.name = t.subagent
 	}

@@ -199,7 +199,7 @@ func (d *codexLogDecoder) events(dst []Event) []Event {
 	}
 	switch {
 	case len(dst) > from:
-	case t.copied || len(t.end) > 0: // its time is not the run's
+	case t.copied, len(t.end) > 0, len(t.begin) > 0, string(l.typ) != "event_msg", string(l.subtype) == "token_count": // its time is not the run's: a resume repeats such rows
 		dst = append(dst, Event{Kind: Ignored})
 	default:
 		dst = append(dst, d.event(t, Ignored))
@@ -416,9 +416,7 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 // start appends the beginning of a run, or holds it back until the run's model is known.
 func (d *codexLogDecoder) start(t *codexThread) {
 	t.running, t.failed, t.speaking, t.counted, t.calls, t.over = true, false, false, true, t.calls[:0], map[string]bool{}
-	if t.call == nil {
-		t.begin = held{d.event(t, RunStart)}
-	}
+	t.begin = held{d.event(t, RunStart)}
 }
 
 // release appends the beginning of a run that was held back.
@@ -439,7 +437,7 @@ func (d *codexLogDecoder) finish(t *codexThread, dst []Event, failure string) []
 	ev := d.event(t, RunEnd)
 	ev.Text, ev.Status, ev.Failed = d.line.Text, failure, failure != ""
 	if t.call != nil {
-		ev.Kind, ev.Parent, ev.ID, ev.Text = TaskEnd, nil, t.id, nil
+		ev.Kind, ev.ID = TaskEnd, t.id
 		if !ev.Failed {
 			ev.Status = "completed"
 		}
