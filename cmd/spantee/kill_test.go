@@ -395,3 +395,85 @@ func TestFullDisk(t *testing.T) {
 	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (spool: ", len(ended)))
 	faults.add("disk full", len(ended), 0, 0, len(ended))
 }
+
+// What was open in the latest snapshot of a killed process ends no earlier than what ended
+// inside of it since then, however deep: a sub-agent's call, the sub-agent, the call that
+// started it, the root.
+func TestKilledEndsCoverWhatEnded(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	state := t.TempDir()
+	env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
+	cmd := spantee(t, env)
+	cmd.Stdout = nil
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	line := func(after time.Duration, format string, args ...any) {
+		stamp := began.Add(after).UTC().Format("2006-01-02T15:04:05.000Z")
+		fmt.Fprintf(in, format+`,"timestamp":%q,"session_id":"a1b2c3d4-0000-4000-8000-000000000001","uuid":"u%d"}`+"\n", append(args, stamp, after)...)
+	}
+	call := func(after time.Duration, message, parent, id, tool, input string) {
+		line(after, `{"type":"assistant","message":{"id":%q,"role":"assistant","model":"m","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]},"parent_tool_use_id":%s`, message, id, tool, input, parent)
+	}
+	line(0, `{"type":"system","subtype":"init","cwd":"/w","model":"m","permissionMode":"default","tools":[],"mcp_servers":[],"claude_code_version":"2.1.290"`)
+	call(time.Millisecond, "msg_1", "null", "toolu_1", "Agent", `{"subagent_type":"Explore","prompt":"look"}`)
+	call(2*time.Millisecond, "msg_2", `"toolu_1"`, "toolu_2", "Bash", `{"command":"ls"}`)
+	awaitFile(t, state, "invoke_agent Explore")
+	line(30*time.Second, `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_2","content":"ok"}]},"parent_tool_use_id":"toolu_1"`)
+	awaitFile(t, state, "spantee.tool.result_bytes")
+	cmd.Process.Kill()
+	cmd.Wait()
+	in.Close()
+
+	c.start("well")
+	if err := spantee(t, env, "flush").Run(); err != nil {
+		t.Error(err)
+	}
+	spans, _ := c.taken()
+	var ended uint64
+	for _, s := range spans {
+		if strings.HasPrefix(s.Name, "execute_tool Bash") {
+			ended = s.EndTimeUnixNano
+		}
+	}
+	if ended == 0 {
+		t.Fatalf("the call is not among %d spans", len(spans))
+	}
+	for _, name := range []string{"invoke_agent Explore", "execute_tool Agent", "invoke_agent claude-code"} {
+		found := false
+		for _, s := range spans {
+			if s.Name == name {
+				found = true
+				if s.EndTimeUnixNano < ended {
+					t.Errorf("%s ends %v before the call inside of it", name, time.Duration(ended-s.EndTimeUnixNano))
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// awaitFile waits until a file of a folder contains a text.
+func awaitFile(t *testing.T, folder, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		found := false
+		filepath.WalkDir(folder, func(path string, _ os.DirEntry, _ error) error {
+			b, _ := os.ReadFile(path) // it may be gone by now
+			found = found || bytes.Contains(b, []byte(text))
+			return nil
+		})
+		if found {
+			return
+		}
+	}
+	t.Fatalf("no file has %q", text)
+}
