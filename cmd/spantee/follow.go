@@ -142,7 +142,7 @@ func (f *follower) begin(names []string) error {
 	if stateDir, err := spool.StateDir(); err == nil {
 		f.claimed = follow.ClaimsIn(stateDir)
 		if f.cfg.spool != nil {
-			if f.state, logs, since, err = follow.OpenState(stateDir); err != nil {
+			if f.state, logs, since, err = follow.OpenState(stateDir, f.say.now); err != nil {
 				return err
 			}
 		}

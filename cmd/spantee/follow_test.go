@@ -316,6 +316,36 @@ func TestFollowBeginsNow(t *testing.T) {
 	}
 }
 
+// A damaged state is set aside, and said. Sessions are followed all the same.
+func TestFollowWithADamagedState(t *testing.T) {
+	t.Parallel()
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	logs := filepath.Join(state, "spantee/follow/logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"logs/null": `{"files":[null]}`, "logs/step": `{"files":[{"path":"/a","offset":1}],"steps":[{"file":7,"to":1}]}`,
+		"logs/offset": `{"files":[{"path":"/a","offset":-5}]}`, "folders": `null`,
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(logs), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := followIn(t, r, state, dir)
+	l := newSessionLog(t, dir, "s1", time.Now().Add(time.Second))
+	l.prompt()
+	l.answer()
+	await(r, "s1", 1)
+	stderr := stop()
+	for _, name := range []string{"null", "step", "offset"} {
+		if !strings.Contains(stderr, filepath.Join("follow/logs", name)+" is damaged") {
+			t.Errorf("%s is not reported: %s", name, stderr)
+		}
+	}
+}
+
 func TestFollowGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := receivertest.Start(t)

@@ -153,6 +153,10 @@ func (r *reporter) notStored(spans int) {
 // pageStays says that spantee does not end yet.
 func (r *reporter) pageStays() { r.say("serving the page until Ctrl-C") }
 
+// now says at once what is wrong, because the command may run for days.
+func (r *reporter) now(err error) { r.say("%s", withHint(err)) }
+
+// problem says at the end what is wrong.
 func (r *reporter) problem(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

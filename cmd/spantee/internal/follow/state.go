@@ -3,6 +3,7 @@ package follow
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -16,26 +17,30 @@ import (
 
 // A State is a folder that remembers what was traced. One process uses it at a time.
 type State struct {
-	dir  string
-	lock *os.File // nil if the disk has no locks
+	dir    string
+	lock   *os.File // nil if the disk has no locks
+	report func(error)
 }
 
 // ErrBusy means that another process follows already.
 var ErrBusy = errors.New("spantee follow is already running (one per user: name all folders in one command)")
 
 // OpenState opens the state in spantee's state folder, with the logs and since when each
-// folder is followed, by its path. The caller must Close it.
-func OpenState(stateDir string) (s *State, logs []*Log, since map[string]time.Time, err error) {
-	s = &State{dir: filepath.Join(stateDir, "follow")}
+// folder is followed, by its path. Files that are damaged are set aside, and reported. The
+// caller must Close the state.
+func OpenState(stateDir string, report func(error)) (s *State, logs []*Log, since map[string]time.Time, err error) {
+	s = &State{dir: filepath.Join(stateDir, "follow"), report: report}
 	if err = spool.EnterDir(s.dir, true); err != nil {
 		return nil, nil, nil, err
 	}
 	if s.lock, err = spool.TryLock(filepath.Join(s.dir, "lock")); s.lock == nil && err == nil {
 		return nil, nil, nil, ErrBusy
 	}
-	since = map[string]time.Time{}
-	if err = s.read(filepath.Join(s.dir, "folders"), &since); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err = s.read("folders", &since, func() error { return nil }); err == nil {
 		logs, err = s.logs()
+	}
+	if since == nil {
+		since = map[string]time.Time{}
 	}
 	return s, logs, since, err
 }
@@ -103,16 +108,41 @@ func (s *State) logs() (logs []*Log, err error) {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
 		l := &Log{name: e.Name()}
-		_, malformed := errors.AsType[*json.SyntaxError](s.read(path, l))
-		if malformed || l.gone() && isOlder(path, forgetAfter) {
+		ok, err := s.read(filepath.Join("logs", l.name), l, l.check)
+		switch path := filepath.Join(dir, l.name); {
+		case err != nil:
+			return nil, err
+		case ok && l.gone() && isOlder(path, forgetAfter):
 			_ = os.Remove(path)
-			continue
+		case ok:
+			logs = append(logs, l)
 		}
-		logs = append(logs, l)
 	}
 	return logs, err
+}
+
+// check returns an error if the log cannot have been saved.
+func (l *Log) check() error {
+	if len(l.Files) == 0 {
+		return errors.New("no files")
+	}
+	for _, f := range l.Files {
+		if f == nil || f.Path == "" || f.Offset < 0 {
+			return errors.New("not a file")
+		}
+	}
+	read := make([]int64, len(l.Files))
+	for _, step := range l.Steps {
+		if step.File < 0 || step.File >= len(read) || step.To < 0 || step.Stall < 0 {
+			return errors.New("not a step")
+		}
+		if step.To > 0 && (step.To < read[step.File] || step.To > l.Files[step.File].Offset) {
+			return errors.New("a step to where no piece ended")
+		}
+		read[step.File] = max(read[step.File], step.To)
+	}
+	return nil
 }
 
 func (l *Log) gone() bool {
@@ -140,17 +170,48 @@ func (s *State) Save(l *Log) error {
 // SaveFolders saves since when each folder is followed.
 func (s *State) SaveFolders(since map[string]time.Time) error { return s.write("folders", since) }
 
-func (s *State) read(path string, to any) error {
+// maxState is more than a file of a State ever has.
+const maxState = 64 << 20
+
+// read reads a file, if it exists. It sets the file aside and returns false if it is damaged:
+// not JSON, open to other users, or refused by check.
+func (s *State) read(name string, to any, check func() error) (ok bool, err error) {
+	path := filepath.Join(s.dir, name)
 	f, _, err := spool.OpenFile(path, os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.As(err, new(*spool.Untrusted)):
+		return false, s.setAside(path, err)
+	case err != nil:
+		return false, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxState))
+	f.Close()
 	if err != nil {
+		return false, err
+	}
+	if err = json.Unmarshal(b, to); err == nil {
+		err = check()
+	}
+	if err != nil {
+		return false, s.setAside(path, fmt.Errorf("%s is damaged: %w", path, err))
+	}
+	return true, nil
+}
+
+// setAside moves a file out of the way. Without it, what was traced of its sessions is not
+// known.
+func (s *State) setAside(path string, why error) error {
+	dir := filepath.Join(s.dir, "damaged")
+	if err := spool.PrivateDir(dir); err != nil {
 		return err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(f)
-	if err != nil {
+	if err := os.Rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
 		return err
 	}
-	return json.Unmarshal(b, to)
+	s.report(fmt.Errorf("%w (set aside in %s; runs that were traced before may be sent again)", why, dir))
+	return nil
 }
 
 // write replaces a file, which others see whole or not at all.
