@@ -235,11 +235,18 @@ func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 	return agents
 }
 
-// NoteLimit records on the root of every open run that a limit was reached.
+// NoteLimit records on the root of every open run that a limit was reached. If none is open,
+// the last run of the Process has reached it.
 func (m *Mapper) NoteLimit(limit string) {
 	m.tick()
-	for _, r := range m.openRuns() {
-		r.note(semconv.EventLimit, agent.Fact{Key: semconv.Limit, Kind: agent.FactText, Text: []byte(limit)})
+	fact := agent.Fact{Key: semconv.Limit, Kind: agent.FactText, Text: []byte(limit)}
+	open := m.openRuns()
+	for _, r := range open {
+		r.note(semconv.EventLimit, fact)
+	}
+	if len(open) == 0 && len(m.roots) > 0 {
+		last := m.roots[len(m.roots)-1]
+		last.span.addNotices([]event{last.run.newNotice(&agent.Event{Notice: semconv.EventLimit, Facts: []agent.Fact{fact}}, last.span.end)})
 	}
 }
 

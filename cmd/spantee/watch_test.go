@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,11 +111,13 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitWarns reports a limit, and changes nothing else.
+// TestLimitWarns reports a limit, and changes nothing else. The root and the receipt have the
+// limit, although the whole stream came at once: the run had ended when the limit was noticed.
 func TestLimitWarns(t *testing.T) {
 	receiver := receivertest.Start(t)
+	name := filepath.Join(t.TempDir(), "receipt.json")
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint()},
-		"exec", "--max-tools=2", "--", "cat", "../../testdata/cursor/fix-failing-test.jsonl")
+		"exec", "--max-tools=2", "--receipt", name, "--", "cat", "../../testdata/cursor/fix-failing-test.jsonl")
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}
@@ -122,6 +126,14 @@ func TestLimitWarns(t *testing.T) {
 	}
 	if !bytes.Equal(cmd.stdout.Bytes(), fixture(t, "fix-failing-test.jsonl")) {
 		t.Error("stdout differs")
+	}
+	if b, err := os.ReadFile(name); err != nil || strings.Count(string(b), `"max-tools"`) != 2 { // of the run, and of all
+		t.Errorf("%v: %s", err, b)
+	}
+	for _, root := range rootsOf(receiver) {
+		if !slices.ContainsFunc(root.Events, func(e *tracepb.Span_Event) bool { return e.Name == "limit.reached" }) {
+			t.Errorf("the root has the events %v", root.Events)
+		}
 	}
 }
 

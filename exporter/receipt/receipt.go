@@ -7,10 +7,13 @@
 package receipt
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spantee/spantee/exporter"
@@ -125,13 +128,14 @@ func (r *Receipt) Finish(version string, exitStatus int, complete bool, spans ex
 }
 
 // WriteFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one.
+// one or the whole new one. What a killed process may have left beside it is removed.
 func (r *Receipt) WriteFile(name string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.partial") // with mode 0600
+	dir, prefix := filepath.Dir(name), partialPrefix(name)
+	f, err := os.CreateTemp(dir, prefix+"*.partial") // with mode 0600
 	if err != nil {
 		return err
 	}
@@ -140,5 +144,27 @@ func (r *Receipt) WriteFile(name string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	removeAbandoned(dir, prefix)
 	return os.Rename(f.Name(), name)
+}
+
+// partialPrefix is short for any name: the name may be as long as the file system allows.
+func partialPrefix(name string) string {
+	sum := sha256.Sum256([]byte(filepath.Base(name)))
+	return fmt.Sprintf(".spantee-%x-", sum[:8])
+}
+
+// abandonedAfter is longer than writing a receipt takes.
+const abandonedAfter = time.Hour
+
+func removeAbandoned(dir, prefix string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandonedAfter {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
