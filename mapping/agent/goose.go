@@ -8,7 +8,7 @@ import (
 )
 
 // goose is Goose, run with --output-format stream-json. The pieces of a text share
-// an id. Lines have times in whole seconds, no session and no model.
+// an id. Lines have times in whole seconds and no session; since 1.50, they name the model.
 var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
@@ -54,7 +54,7 @@ func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
 
 func (d *gooseDecoder) events(dst []Event) []Event {
 	l := &d.line
-	ev := Event{Kind: Unknown, Time: l.Time}
+	ev := Event{Kind: Unknown, Time: l.Time, Provider: l.Provider}
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
 		d.begun, d.failed = true, false
 		d.calls = map[string]bool{}
@@ -99,6 +99,20 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 			}
 		case "content":
 			l.content = r.Raw()
+		case "metadata":
+			readMember(r, "inference", func() { l.inference(r) })
+		}
+	}
+}
+
+// inference reads {"requestedModel":..,"provider":..}.
+func (l *gooseLine) inference(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "requestedModel":
+			l.Model = jsonscan.Unquote(r.Str())
+		case "provider":
+			l.line.field(r, key)
 		}
 	}
 }
