@@ -17,6 +17,9 @@ import (
 // message of its own; with some providers, these two lines never come. Lines of
 // sub-agents are interleaved with the agent's and have an agentId. The session id may
 // come only with the last line.
+//
+// The session log has the same lines. A run is a prompt and what follows it up to the last
+// end of a turn before the next prompt.
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
@@ -27,7 +30,7 @@ var copilot = Agent{
 	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},
 	objects: func() objectDecoder {
 		d := new(copilotDecoder)
-		d.newRun()
+		d.newSession()
 		d.over = false
 		return d
 	},
@@ -40,7 +43,7 @@ var copilot = Agent{
 		"type=session.shutdown data.shutdownType id timestamp parentId",
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
-	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode usage"),
+	Lines: shapes("type=*.*|abort data id timestamp parentId", "type=result sessionId exitCode usage"),
 	Kin: func(path string, _ iter.Seq[*Marks]) (kin []string, all bool) {
 		if filepath.Base(path) != "events.jsonl" { // the session log has the stream's lines
 			return nil, true
@@ -52,7 +55,7 @@ var copilot = Agent{
 // A copilotDecoder reads one stream.
 type copilotDecoder struct {
 	lineOf[copilotLine, *copilotLine]
-	session []byte
+	copilotSession
 	begun   bool
 	over    bool                    // the run is over: only another run may follow
 	calls   map[string]*copilotCall // the current model calls, by agent
@@ -61,8 +64,24 @@ type copilotDecoder struct {
 	names   map[string]string       // of the tools that messages ask for, by call
 	running map[string]bool         // tool calls that have started
 	fault   string                  // the last error's type
+	open    map[string]bool         // tool calls that have not ended
+	turns   bool                    // a line began a turn
+	broke   bool                    // an error or the user broke off the run, and nothing came since
 	early   held                    // the end of a tool call or of a turn: see holdEnd
+	answer  held                    // the end of the run if a prompt or nothing follows
+	final   bool                    // nothing of the run has to follow
 	end     held                    // of the run, by session.shutdown: a result may follow
+}
+
+// A copilotSession is what outlives a run.
+type copilotSession struct {
+	session []byte
+	model   []byte // selected at its start
+	facts   Facts  // of its runs
+	runs    int    // since the totals were last stated
+	resumed bool   // its totals are not those of these runs
+	total   Usage  // as last stated
+	own     Usage  // of the model calls since then
 }
 
 // A copilotCall is the state of a model call.
@@ -75,6 +94,7 @@ type copilotCall struct {
 	counted      bool   // by assistant.usage: a message states only its output
 	tools        bool   // it asks for tools
 	called       bool   // a tool that it asked for has started
+	output       int64  // tokens, as stated so far
 	ended        bool   // by assistant.turn_end
 	textDeltas   bool   // since the last whole text
 	thoughts     bool   // it has printed thinking
@@ -82,26 +102,55 @@ type copilotCall struct {
 	fault        string // the type of an error after which nothing came
 }
 
-// newRun resets the state for a new session.
+// newRun resets the state for another run of the session.
 func (d *copilotDecoder) newRun() {
 	*d = copilotDecoder{
-		lineOf: d.lineOf, over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
-		names: map[string]string{}, running: map[string]bool{},
+		lineOf: d.lineOf, copilotSession: d.copilotSession,
+		over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
+		names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
 	}
+}
+
+// newSession resets the state for a new session.
+func (d *copilotDecoder) newSession() {
+	d.copilotSession = copilotSession{}
+	d.newRun()
 }
 
 func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
-	return d.endRun(d.early.take(dst))
+	dst = d.early.take(dst)
+	if d.end == nil && !d.final {
+		return dst
+	}
+	return d.endRun(dst)
 }
 
-// endRun appends the end of a run that ended with session.shutdown.
+// endRun appends the end of a run that has ended, by session.shutdown or as far as its own
+// lines say.
 func (d *copilotDecoder) endRun(dst []Event) []Event {
-	if d.end != nil {
-		dst = d.end.take(dst)
-		d.newRun()
+	if d.end == nil && d.answer == nil {
+		return dst
 	}
+	dst = d.answer.take(d.end.take(dst))
+	d.newRun()
 	return dst
 }
+
+// endsHere records that the run is over if a prompt follows, or nothing.
+func (d *copilotDecoder) endsHere() {
+	l := &d.line
+	if len(l.agent) > 0 || len(d.open) > 0 && !d.broke {
+		return
+	}
+	end := Event{Kind: RunEnd, Session: d.session, Time: l.Time, Arrival: l.Arrival}
+	if d.broke {
+		end.Failed, end.Status, end.Text = true, d.fault, l.fault
+	}
+	d.answer, d.final = hold(end), d.broke || !d.call().tools
+}
+
+// goesOn records that the run is not over.
+func (d *copilotDecoder) goesOn() { d.answer, d.final, d.broke = nil, false, false }
 
 func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
@@ -146,19 +195,36 @@ func (d *copilotDecoder) holdEnd(dst []Event) []Event {
 // or ends with it.
 func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	l := &d.line
-	if d.end != nil && l.begins(true) {
+	switch {
+	case d.end != nil && l.begins(true), l.name == "session.resume",
+		l.name == "user.message" && len(l.agent) == 0 && d.answer != nil:
 		dst = d.endRun(dst)
 	}
-	if l.name == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
+	switch {
+	case l.name == "session.start" && len(d.session) > 0 && !bytes.Equal(l.session, d.session):
+		dst = d.endRun(dst)
+		d.newSession()
+	case l.name == "session.resume" && d.begun: // it was killed
 		d.newRun()
 	}
 	from := len(dst)
-	if !d.begun && l.begins(d.over) {
-		d.begun = true
-		if l.name == "session.start" {
+	switch {
+	case (l.name == "session.start" || l.name == "session.resume") && !d.begun: // it waits for a prompt
+		d.over, d.resumed = true, d.resumed || l.name == "session.resume"
+		if len(l.session) > 0 {
 			d.session = bytes.Clone(l.session)
 		}
-		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.Facts})
+		kept := l.Kept()
+		d.facts.merge(kept.Facts)
+		if len(l.selected) > 0 {
+			d.model = bytes.Clone(l.selected)
+		}
+		l.Kind = Ignored
+		return append(dst, Event{Kind: Ignored})
+	case !d.begun && l.begins(d.over):
+		d.begun = true
+		d.runs++
+		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: d.model, Facts: d.facts})
 	}
 	if !d.begun && l.name != "result" {
 		l.Kind = Ignored // a cleanup line of a run that is over
@@ -170,14 +236,20 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	if len(l.agent) > 0 {
 		l.Parent = d.parent()
 	}
+	idle := d.final
 	dst = d.classify(dst)
+	if idle && d.final && !l.ofRun() { // the run does not last until then
+		for i := from; i < len(dst); i++ {
+			dst[i].Time = 0
+		}
+	}
 	for i := from; i < len(dst); i++ {
 		if dst[i].Kind != SessionNamed {
 			dst[i].Session = d.session
 		}
 	}
 	if l.name == "result" {
-		d.newRun()
+		d.newSession()
 	}
 	return dst
 }
@@ -230,6 +302,7 @@ func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	}
 	if !isUsage {
 		c.fault = ""
+		d.goesOn()
 	}
 	return dst, c
 }
@@ -242,6 +315,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "user.message":
 		l.Kind = Prompt
 	case "assistant.turn_start":
+		d.turns = true
+		d.goesOn()
 		*d.call() = copilotCall{turn: l.turn, begun: true}
 		l.Kind = TurnStart
 	case "assistant.message_delta":
@@ -261,6 +336,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.message(dst)
 	case "assistant.usage":
 		dst, c := d.output(dst)
+		d.count(c)
 		c.known, c.counted = true, true
 		l.Kind = TextEnd
 		return append(dst, l.Event)
@@ -273,10 +349,13 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		c.ended = true
 		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
+		d.endsHere()
 		return d.holdEnd(dst)
 	case "tool.execution_start":
 		d.call().called = true
+		d.goesOn()
 		remember(d.running, l.ID, true)
+		remember(d.open, l.ID, true)
 		d.nameTool()
 		l.Kind = ToolStart
 		l.tool().finish()
@@ -284,6 +363,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.nameTool()
 		l.Kind = ToolEnd
 		l.finishTool()
+		delete(d.open, string(l.ID))
 		if len(l.ID) > 0 && !d.running[string(l.ID)] {
 			return d.holdEnd(dst)
 		}
@@ -300,6 +380,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.warn(l.fault)
 	case "session.compaction_complete":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
+	case "session.idle":
+		l.Kind, d.final = Notice, d.answer != nil
 	case "session.shutdown":
 		d.shutdown()
 	case "result":
@@ -314,10 +396,15 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 func (d *copilotDecoder) fail(fault string) {
 	l := &d.line
 	d.fault = fault
-	if c := d.call(); c.message == nil && !c.called {
+	c := d.call()
+	if c.message == nil && !c.called {
 		c.fault = fault
 	}
 	l.Kind, l.Status = RunError, fault
+	if len(l.agent) == 0 && (c.fault != "" || fault == "aborted") {
+		d.broke = true
+		d.endsHere()
+	}
 }
 
 // question handles requests to the user, such as "permission.requested". For other
@@ -381,20 +468,59 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 	if c.counted {
 		l.Usage = nil
 	} else if l.Usage != nil {
+		d.count(c)
 		c.known, l.Usage.OutputOnly = true, true
+	}
+	if !d.turns && !c.tools {
+		d.endsHere()
 	}
 	return append(dst, l.Event)
 }
 
+// count adds the current line's output to that of the session's model calls.
+func (d *copilotDecoder) count(c *copilotCall) {
+	if u := d.line.Usage; u != nil {
+		d.own.Output += u.Output - c.output
+		c.output = u.Output
+	}
+}
+
 // shutdown handles the end of a session, which has its totals. The SDK's stream ends with
-// it; the CLI prints a result after it.
+// it; the CLI prints a result after it, and the session log may go on.
 func (d *copilotDecoder) shutdown() {
 	l := &d.line
-	end := Event{Kind: RunEnd, Time: l.Time, Arrival: l.Arrival, Session: d.session, Usage: l.total, Facts: l.Facts}
-	if l.shutdown == "error" {
+	end := Event{Kind: RunEnd, Time: l.Time, Arrival: l.Arrival, Session: d.session}
+	switch {
+	case d.answer != nil:
+		end = d.answer[0]
+	case l.shutdown == "error":
 		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
+	case d.turns || len(d.open) > 0:
+		end.Failed, end.Status = true, semconv.ErrorIncomplete
 	}
-	d.end = hold(end)
+	if d.runs == 1 && !d.resumed {
+		end.Facts = l.Facts
+	}
+	end.SessionUsage = d.since(l.total)
+	d.end, d.answer = hold(end), nil
+	l.Time = 0
+}
+
+// since returns what the session used since its totals were last stated. In a session that was
+// resumed, older builds state what was used since then.
+func (d *copilotDecoder) since(total *Usage) *Usage {
+	if total == nil || !total.Known {
+		return nil
+	}
+	rest := total.copied()
+	rest.Sub(&d.total)
+	resumed := min(rest.Input, rest.Output, rest.CacheRead, rest.CacheWrite) >= 0 &&
+		max(rest.Output-d.own.Output, d.own.Output-rest.Output) <= max(total.Output-d.own.Output, d.own.Output-total.Output)
+	if !resumed {
+		rest = total
+	}
+	d.total, d.own = *total, Usage{}
+	return rest
 }
 
 // result handles the last line, which has the session's id.
@@ -409,7 +535,9 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	}
 	l.Kind = RunEnd
 	if d.end != nil {
-		l.Usage = d.end[0].Usage
+		if l.SessionUsage = d.end[0].SessionUsage; d.runs == 1 && !d.resumed { // all of it is this run's
+			l.Usage, l.SessionUsage = l.SessionUsage, nil
+		}
 	}
 	if l.ExitCode.Known && l.ExitCode.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
@@ -442,17 +570,20 @@ type toolRequest struct {
 	name string
 }
 
+// ofRun reports whether a run whose last turn has ended may have a line.
+func (l *copilotLine) ofRun() bool {
+	return l.name == "assistant.turn_end" || l.name == "assistant.usage" || l.name == "result"
+}
+
 // begins reports whether a run begins with a line. After the end of a run, cleanup
 // lines may follow, which begin none.
 func (l *copilotLine) begins(over bool) bool {
-	family, _, dotted := strings.Cut(l.name, ".")
-	switch {
-	case !dotted:
-		return false
-	case !over, l.name == "session.start", l.name == "session.error":
+	switch l.name {
+	case "user.message", "assistant.turn_start", "assistant.message", "assistant.message_delta", "assistant.reasoning",
+		"assistant.reasoning_delta", "tool.execution_start", "session.error":
 		return true
 	}
-	return family == "user" || family == "assistant" || family == "tool"
+	return !over && strings.Contains(l.name, ".")
 }
 
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
