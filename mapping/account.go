@@ -15,7 +15,6 @@ type account struct {
 	}
 	eventBytes   int          // of the events so far
 	usage        agent.Usage  // of all model calls
-	logged       agent.Usage  // by the session's log, for the next chat
 	reported     *agent.Usage // of the run, by its result
 	sessionUsage *agent.Usage // of the session, by the result
 }

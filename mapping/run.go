@@ -127,52 +127,10 @@ func (r *run) takeStart(start *agent.Event) {
 	r.takeFacts(start.Facts)
 }
 
-// joinStart takes from the session's log how the run began.
-func (r *run) joinStart(start *agent.Event) {
-	r.joined = true
+// takeLogged takes from the session's log how the run began.
+func (r *run) takeLogged(start *agent.Event) {
 	r.takeStart(start)
 	r.takeFacts([]agent.Fact{{Key: semconv.SessionLog, Kind: agent.FactBool, Int: 1}})
-	r.settleKey() // its first chat may be sent late
-}
-
-// addLogged adds what the session's log says a model call used, which the agent counted at
-// some instant: before the tools of the call end, or right after. A count at another
-// instant is about a call that the stream does not show, or shows later: it is a part of
-// the next chat.
-func (r *run) addLogged(u *agent.Usage, counted instant) {
-	inv := r.main
-	t := inv.current()
-	if t == nil && (inv.busy.running > 0 || counted <= inv.busy.last()+leastWait) {
-		t = inv.caller()
-	}
-	if t == nil || t.counted {
-		r.logged.Add(u)
-		return
-	}
-	t.response.usage.Add(u)
-	t.counted = true
-}
-
-// endLogged adds to the last chat the counts that wait for a next one, and what is left of
-// the run's total: the log may be behind the stream.
-func (r *run) endLogged(total *agent.Usage) {
-	t := cmp.Or(r.main.current(), r.main.caller())
-	if t == nil {
-		return
-	}
-	u := &t.response.usage
-	u.Add(&r.logged)
-	r.logged = agent.Usage{}
-	counted := r.usage
-	counted.Add(u)
-	if total == nil || !total.Known || !counted.Known {
-		return
-	}
-	rest := *total
-	rest.Sub(&counted)
-	if min(rest.Input, rest.Output, rest.CacheRead, rest.CacheWrite) >= 0 && rest.Input+rest.Output > 0 {
-		u.Add(&rest)
-	}
 }
 
 // leastWait is the shortest wait after a tool that counts as a failed model call. A
@@ -200,9 +158,6 @@ func (r *run) finish(at instant, end *agent.Event) {
 	if r.guessed && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
 		latest = max(at, r.start+quantize(end.Length))
 	}
-	if r.joined {
-		r.endLogged(end.Usage)
-	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
@@ -228,9 +183,6 @@ func (r *run) finish(at instant, end *agent.Event) {
 func (r *run) abandon(at instant, why string) {
 	ended := (r.agent.EndsAtEOF || r.apart) && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
-	if r.joined {
-		r.endLogged(nil)
-	}
 	if r.failure.reported && why == errIncomplete {
 		broke = cmp.Or(r.failure.kind, why)
 	}

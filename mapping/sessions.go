@@ -18,10 +18,11 @@ type session struct {
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
-	resultOnly bool       // the last run was a result and nothing else
-	run        *run       // nil between runs
-	ended      []*run     // runs that left something running in the background
-	list       *list.List // one of the lists of sessions
+	logged     *agent.Event // the beginning of a run, by the session\'s log, nil if that was not read
+	resultOnly bool         // the last run was a result and nothing else
+	run        *run         // nil between runs
+	ended      []*run       // runs that left something running in the background
+	list       *list.List   // one of the lists of sessions
 	place      *list.Element
 }
 
@@ -332,6 +333,9 @@ func (ss *sessions) nextRun(s *session, arrival instant) *run {
 		return r
 	}
 	r := ss.stream.newRun(s.agent, s.id, s.runs, arrival)
+	if s.logged != nil {
+		r.takeLogged(s.logged)
+	}
 	if s.apart {
 		r.apart, r.caller = true, ss.stream.callers[s.alias]
 	}

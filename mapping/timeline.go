@@ -141,7 +141,6 @@ type run struct {
 	began      bool // there was a RunStart
 	ended      bool // the root span is finished
 	resultOnly bool // it was a result and nothing else
-	joined     bool // its session log says more
 	apart      bool // it is the work of a sub-agent, while its parent was idle
 	caller     *caller
 	failure    failure
@@ -313,7 +312,6 @@ type turn struct {
 	lastOutputAt instant // the last event of the model
 	thinks       bool    // a block of thinking has not ended
 	timedOut     bool    // shells in the background have timed out since the last output
-	counted      bool    // the session's log has said what its call used
 
 	compacted bool // the agent shortened its context before
 	errorType string

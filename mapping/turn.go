@@ -52,9 +52,6 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.counts.turns++
 		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, guessedStart: inv.guessed, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
 		t.compacted = inv.compacted
-		if inv == r.main {
-			t.response.usage, r.logged = r.logged, agent.Usage{}
-		}
 		inv.dialog.asked, inv.state, inv.compacted = nil, working, false
 		inv.turn = t
 	}

@@ -47,7 +47,6 @@ func execCommand() *cobra.Command {
 	}
 	o.addFlags(cmd)
 	o.addViewFlags(cmd)
-	o.addPipeFlags(cmd)
 	o.limitOptions.addFlags(cmd)
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd

@@ -74,7 +74,7 @@ func notNegative(cmd *cobra.Command) error {
 var flagGroups = []struct{ title, flags string }{
 	{"Where spans go", "endpoint protocol header certificate to flush-timeout"},
 	{"What spans contain", "content redact-rule redact-off max-attribute-bytes deltas max-span-events"},
-	{"What the stream is", "agent now recursive since idle no-session-log"},
+	{"What the stream is", "agent now recursive since idle"},
 	{"What is reported", "tree receipt fail-if summary quiet trace-url stall-after"},
 	{"The page in the browser", "view listen no-open otlp-grpc otlp-http prices export"},
 	{"What is kept on disk", "no-spool spool-max keep"},

@@ -27,8 +27,6 @@ type options struct {
 	agent string
 	now   bool // not a flag of exec, whose stream is live
 
-	noSessionLog bool // a flag of the commands with a live stream
-
 	tree           bool
 	receipt        string
 	failIf         string
@@ -77,12 +75,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
-}
-
-// addPipeFlags adds the flags of the commands that pass a live stream through.
-func (o *options) addPipeFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.

@@ -19,7 +19,7 @@ type pump struct {
 	*tracing
 	tee  *tee.Tee
 	done chan struct{} // closed when the stream is mapped
-	log  *joinedLog    // nil if none may be read
+	log  logSearch
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
@@ -35,7 +35,7 @@ type pump struct {
 // start begins to trace what the tee copies from in to out.
 func (t *tracing) start(in io.Reader, out *os.File) *pump {
 	t.open.status = t.say.mayShowStatus(out)
-	p := &pump{tracing: t, done: make(chan struct{}), log: t.newJoinedLog(), lastArrival: time.Now()}
+	p := &pump{tracing: t, done: make(chan struct{}), lastArrival: time.Now()}
 	p.tee = tee.New(in, out, tee.Options{Recording: !t.to.Live, Progress: t.stream.Emitted})
 	if t.isNeeded() {
 		go p.run()
@@ -83,8 +83,6 @@ func (p *pump) follow() {
 			return
 		case len(bytes) > 0:
 			p.consume(bytes, arrived)
-		default:
-			p.log.take(p.stream, time.Now())
 		}
 	}
 }
@@ -94,11 +92,12 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.lastArrival, p.stalled = arrived, false
 	p.metrics.received(arrived)
 	p.open.fitViewer()
-	p.log.take(p.stream, arrived)
 	p.stream.Write(bytes, arrived)
 	stats := p.stream.Mapper.Stats()
 	p.claims.begun(stats.Session, stats.Runs)
-	p.log.follow(p.stream.Mapper, arrived)
+	if p.to.Live {
+		p.log.follow(p.stream.Mapper, arrived)
+	}
 	p.checkLimits(0)
 	if stats.Generation != p.generation {
 		p.generation = stats.Generation
@@ -109,7 +108,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 // tick does what is due because time passes.
 func (p *pump) tick(now time.Time) {
 	idle := now.Sub(p.lastArrival)
-	p.log.search()
+	p.log.search(p.stream.Mapper)
 	p.checkStall(now, idle)
 	p.checkLimits(idle)
 	p.open.tick(now, idle)
@@ -148,8 +147,6 @@ func (p *pump) checkLimits(idle time.Duration) {
 // finish ends all spans.
 func (p *pump) finish(whole bool, lost tee.Lost) {
 	p.say.w.Status("")
-	p.log.take(p.stream, time.Now())
-	p.log.close()
 	p.stream.At(time.Now())
 	p.lost = lost
 	p.stream.Mapper.SetUntraced(lost.Bytes, lost.Lines)

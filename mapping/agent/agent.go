@@ -83,7 +83,7 @@ type Agent struct {
 	Folders Folders
 
 	// Joined is the session log that has what the stream lacks. The stream's decoder is a
-	// joiner.
+	// learner.
 	Joined *Agent
 
 	// NamedLast says that the session's id may come only with the last line of a run.

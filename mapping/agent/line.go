@@ -135,19 +135,19 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	return dst
 }
 
-// A joiner is the decoder of a stream that lacks what its agent's session log has.
-type joiner interface {
-	joinLog(session string, since Instant) objectDecoder
+// A learner is the decoder of a stream that lacks what its agent's session log has.
+type learner interface {
+	learn(session string, since Instant, rows []byte) (start Event, ok bool)
 }
 
-// JoinLog returns a decoder for the log of a session in the stream, from its first row; nil
-// if the stream lacks nothing that a log has. Its events say what happened since a time:
-// RunStart has the model and facts of a run, and TurnEnd has the usage of a model call.
-func (d *Decoder) JoinLog(session string, since Instant) *Decoder {
-	if stream, ok := d.objectDecoder.(joiner); ok {
-		return &Decoder{Agent: d.Agent.Joined, objectDecoder: stream.joinLog(session, since)}
+// Learn reads rows of the log of a session in the stream, and returns the beginning of the
+// session's last run since a time: its model and facts. It returns false if the log does not
+// have it, or the stream lacks nothing.
+func (d *Decoder) Learn(session string, since Instant, rows []byte) (start Event, ok bool) {
+	if stream, lacks := d.objectDecoder.(learner); lacks {
+		return stream.learn(session, since, rows)
 	}
-	return nil
+	return start, false
 }
 
 // A lineReader reads the members of an object.

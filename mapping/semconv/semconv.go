@@ -169,7 +169,7 @@ const (
 	APIMillis           = "spantee.api_ms"             // of its model calls together, by the agent
 	PermissionMode      = "spantee.permission_mode"
 	PermissionDenials   = "spantee.permission_denials"
-	SessionLog          = "spantee.session_log" // the model and the tokens of each call are from the agent's session log
+	SessionLog          = "spantee.session_log" // the model and the settings are from the agent's session log
 )
 
 // spantee's own attributes of any span.

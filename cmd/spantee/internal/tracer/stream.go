@@ -132,20 +132,13 @@ const MaxPiece = 64 << 10
 func (s *Stream) Write(p []byte, arrived time.Time) {
 	s.now = arrived
 	for piece := range slices.Chunk(p, MaxPiece) {
-		s.write(s.Mapper.Map, piece)
+		s.write(piece)
 	}
 }
 
-// WriteLog maps the next bytes of a session log that is joined with the stream. arrived is
-// when the next bytes of the stream came.
-func (s *Stream) WriteLog(log *mapping.JoinedLog, rows []byte, arrived time.Time) {
-	s.now = arrived
-	s.write(log.Map, rows)
-}
-
-func (s *Stream) write(mapped func([]byte) iter.Seq[mapping.Output], piece []byte) {
+func (s *Stream) write(piece []byte) {
 	s.begin()
-	s.take(mapped(piece))
+	s.take(s.Mapper.Map(piece))
 	s.Changed()
 	if s.Mapper.Stats().Generation != s.saved.generation { // the journal has the wrong roots or ids
 		s.checkpoint() // ends the transaction, now or when one is due

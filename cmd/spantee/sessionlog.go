@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+)
+
+// A logSearch looks for the log that an agent keeps of the session in the pipe. The log is
+// read once, because it names the model, which the stream does not.
+type logSearch struct {
+	session  string // that began last
+	since    time.Time
+	searches int // that are left
+}
+
+const (
+	// maxSearches is how often a log is searched for, once a second: an agent begins it
+	// only when it works.
+	maxSearches = 10
+
+	// logAhead is how long before the first line of a stream the log of its run may begin.
+	logAhead = 2 * time.Second
+
+	// logPart is how much is read of the beginning of a log, and of its end: the log of a
+	// session that was resumed has its earlier runs, too.
+	logPart = 256 << 10
+)
+
+// follow begins to look for the log of the session that began last.
+func (l *logSearch) follow(m *mapping.Mapper, arrived time.Time) {
+	if session := m.Stats().Session; session != l.session {
+		*l = logSearch{session: session, since: arrived.Add(-logAhead), searches: maxSearches}
+		l.search(m)
+	}
+}
+
+// search is called every second. A disk that hangs stops the agent, too.
+func (l *logSearch) search(m *mapping.Mapper) {
+	if l.searches == 0 {
+		return
+	}
+	l.searches--
+	folders, pattern := m.SessionLog(l.session)
+	if pattern == "" || m.Learn(l.session, l.since, readLog(folders, pattern)) {
+		l.searches = 0
+	}
+}
+
+// readLog returns the beginning and the end of a log, nil if it is not there. Links out of
+// the agent's folder are not followed.
+func readLog(of agent.Folders, pattern string) []byte {
+	folders := agentFolders(of)
+	if len(folders) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(folders[0])
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = root.Close() }()
+	found, _ := fs.Glob(root.FS(), pattern)
+	for _, path := range found {
+		info, err := root.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if file, err := root.Open(filepath.FromSlash(path)); err == nil {
+			defer func() { _ = file.Close() }()
+			rows, _ := io.ReadAll(io.NewSectionReader(file, 0, logPart))
+			end, _ := io.ReadAll(io.NewSectionReader(file, max(logPart, info.Size()-logPart), logPart))
+			return append(rows, end...)
+		}
+	}
+	return nil
+}
