@@ -15,6 +15,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
 )
@@ -149,7 +150,7 @@ func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, 
 }
 
 // readPrices reads the file of --prices.
-func readPrices(name string) (viewer.Prices, error) {
+func readPrices(name string) (runs.Prices, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -158,7 +159,7 @@ func readPrices(name string) (viewer.Prices, error) {
 		return nil, err
 	}
 	defer f.Close()
-	prices, err := viewer.ReadPrices(f)
+	prices, err := runs.ReadPrices(f)
 	if err != nil {
 		err = fmt.Errorf("--prices %s: %w", name, err)
 	}

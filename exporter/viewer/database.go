@@ -73,7 +73,7 @@ CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans ON session BEGIN
 END;
 
 CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL);
-CREATE TABLE run (session INTEGER PRIMARY KEY, run BLOB NOT NULL); -- see runValues
+CREATE TABLE run (session INTEGER PRIMARY KEY, counts INTEGER NOT NULL, run BLOB NOT NULL); -- see outline
 CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
 CREATE TABLE origin (session INTEGER, n INTEGER, wire BLOB NOT NULL, PRIMARY KEY (session, n)) WITHOUT ROWID;
 

@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -81,30 +80,11 @@ func (s testStore) List(q Query) List {
 	return l
 }
 
-// Runs returns the sessions of the answer for "runs over time".
-func (s testStore) Runs(q Query) (list []Session) {
+func (s testStore) Runs(q RunsQuery) Runs {
 	s.t.Helper()
-	b, err := s.Store.Runs(s.t.Context(), q, nil)
+	a, err := s.Store.Runs(s.t.Context(), q)
 	s.ok(err)
-	var answer struct {
-		RunsHead
-		Runs [][]any
-	}
-	s.ok(json.Unmarshal(b, &answer))
-	list = make([]Session, len(answer.Runs))
-	for i, run := range answer.Runs {
-		if len(run) != len(answer.Values) {
-			s.t.Fatalf("%d values, want %d", len(run), len(answer.Values))
-		}
-		named := make(map[string]any)
-		for i, name := range answer.Values {
-			named[name] = run[i]
-		}
-		b, err := json.Marshal(named)
-		s.ok(err)
-		s.ok(json.Unmarshal(b, &list[i]))
-	}
-	return list
+	return a
 }
 
 func (s testStore) Session(id traceID) (Session, bool) {

@@ -62,7 +62,7 @@ func TestTestSpanIsNotKept(t *testing.T) {
 	if n := s.List(Query{}).Total; n != 2 {
 		t.Errorf("%d of 2 are shown", n)
 	}
-	if runs := s.Runs(Query{}); len(runs) != 1 || runs[0].Name != "invoke_agent x" {
+	if runs := s.Runs(RunsQuery{By: "agent"}); runs.All.Runs != 1 || runs.Groups[0].Name != "x" {
 		t.Errorf("runs: %+v", runs)
 	}
 	s.Close()

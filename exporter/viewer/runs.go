@@ -1,110 +1,498 @@
 package viewer
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
+	"encoding/binary"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
-)
-
-// RunsHead is how the answer for "runs over time" begins. Its last member is "runs": each run
-// is a list of its values, in JSON as the database has it.
-type RunsHead struct {
-	Total  int      `json:"total"` // sessions in the database
-	Agents []string `json:"agents"`
-	Models []string `json:"models"`
-	Prices Prices   `json:"prices"` // of these models, as far as they are known
-	Values []string `json:"values"` // what they are called
-}
-
-// Limits of the answer.
-const (
-	maxRuns      = 20_000
-	maxRunsBytes = 15 << 20
 )
 
 // TestSpan is the name of the span that spantee doctor sends. The viewer shows it until
 // its next start, and does not count it as a run.
 const TestSpan = "spantee doctor"
 
-// runValues are the values of a run. They are what a Session has under these names, and at last
-// its tool calls, which refer to the names of its tools. What the database has is changed by
-// a migration.
-var runValues = []string{
-	"id", "name", "agent", "service", "model", "folder", "prompt", "first", "failure", "start", "end", "firstChunk",
-	"input", "output", "cached", "written", "cost", "costStated", "errors", "tools", "toolErrors", "toolNames", "calls",
+// Runs is the answer for "runs over time": what the runs of a RunsQuery that ended have in
+// common.
+type Runs struct {
+	Total     int         `json:"total"` // sessions in the database
+	Unindexed int         `json:"unindexed,omitempty"`
+	Agents    []string    `json:"agents"`
+	Models    []string    `json:"models"`
+	All       *Measures   `json:"all"`
+	Groups    []*Measures `json:"groups"`
+	Days      []*Measures `json:"days"` // with runs; narrowed to no day
+	Tools     []*ToolTime `json:"tools"`
+	Errors    []*Failure  `json:"errors"`
+	Peaks     []*Peak     `json:"peaks"`
 }
 
-func valuesOf(s *Session, r *runs.Run) []any {
-	calls := make([][3]int64, len(r.Calls)) // tool, microseconds, 1 if it failed
-	for i, call := range r.Calls {
-		calls[i] = [3]int64{int64(call.Tool), call.Took.Microseconds(), 0}
+// A RunsQuery selects runs. Only narrows them further, such as to "day:2026-11-25", "tool:shell",
+// "failing tool:shell" or "error:timeout".
+type RunsQuery struct {
+	Query
+	By     string // day, agent, model or folder
+	Only   []string
+	Prices runs.Prices // of runs that do not state their cost
+}
+
+// Measures are sums and quantiles of a group of runs. Times are in microseconds, null if none
+// is known; a cost is in US dollars.
+type Measures struct {
+	Name         string   `json:"name"`
+	Runs         int      `json:"runs"`
+	Failed       int      `json:"failed"`
+	Timeless     int      `json:"timeless"` // in no time
+	DurationP50  *float64 `json:"durationP50"`
+	DurationP95  *float64 `json:"durationP95"`
+	FirstP50     *float64 `json:"firstP50"`
+	FirstP95     *float64 `json:"firstP95"`
+	ToolP50      *float64 `json:"toolP50"`
+	ToolP95      *float64 `json:"toolP95"`
+	Tools        int64    `json:"tools"`
+	ToolErrors   int64    `json:"toolErrors"`
+	Input        int64    `json:"input"`
+	Output       int64    `json:"output"`
+	Cached       int64    `json:"cached"`
+	Stated       float64  `json:"stated"`
+	StatedRuns   int      `json:"statedRuns"`
+	Computed     float64  `json:"computed"`
+	ComputedRuns int      `json:"computedRuns"`
+
+	durations, firsts, calls []float32 // exact to a millionth
+}
+
+// ToolTime is what the calls of a tool took.
+type ToolTime struct {
+	Name   string   `json:"name"`
+	Calls  int      `json:"calls"`
+	Failed int      `json:"failed"`
+	Total  int64    `json:"total"`
+	P50    *float64 `json:"p50"`
+	P95    *float64 `json:"p95"`
+
+	times []float32
+}
+
+// A Failure is a way in which runs failed.
+type Failure struct {
+	Name string `json:"name"`
+	Runs int    `json:"runs"`
+}
+
+// A Peak is the run that has most of something.
+type Peak struct {
+	Title    string  `json:"title"`
+	Value    float64 `json:"value"`
+	Computed bool    `json:"computed,omitempty"` // a cost that is not stated
+	Session  Session `json:"session"`
+
+	row int64
+}
+
+// An outline is what Runs reads of one run. The database has all of them in one narrow table.
+type outline struct {
+	start, took, firstChunk int64 // microseconds
+	usage                   runs.Usage
+	errors                  int64
+	tools, toolErrors       int64
+	timeless                bool
+	agent, model            []byte
+	folder, failure         []byte
+	toolNames               [][]byte
+	calls                   []runs.Call
+}
+
+// appendOutline encodes the outline of a run.
+func appendOutline(b []byte, s *Session, r *runs.Run) []byte {
+	u, flags := r.Usage(), uint64(0)
+	if s.Timeless {
+		flags |= outlineTimeless
+	}
+	if u.CostKnown {
+		flags |= outlineStated
+	}
+	for _, n := range []uint64{
+		flags, math.Float64bits(u.Cost), uint64(s.Start), uint64(s.End - s.Start), uint64(s.FirstChunk), uint64(u.InputTokens), uint64(u.OutputTokens),
+		uint64(u.CacheReadTokens), uint64(u.CacheWriteTokens), uint64(r.Errors), uint64(r.Tools), uint64(r.ToolErrors),
+	} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, text := range slices.Concat([]string{cmp.Or(s.Agent, s.Service), s.Model, s.Folder, s.Failure}, r.ToolNames, []string{""}) {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	for _, call := range r.Calls {
+		failed := uint64(0)
 		if call.Failed {
-			calls[i][2] = 1
+			failed = 1
 		}
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(call.Tool)<<1|failed), uint64(call.Took.Microseconds()))
 	}
-	return []any{
-		s.ID, s.Name, s.Agent, s.Service, s.Model, s.Folder, s.Prompt, s.First, s.Failure, s.Start, s.End, s.FirstChunk,
-		s.Input, s.Output, s.Cached, s.Written, s.Cost, s.CostStated, s.Errors, s.Tools, s.ToolErrors, r.ToolNames, calls,
+	return b
+}
+
+const (
+	outlineTimeless = 1 << iota
+	outlineStated
+)
+
+// read decodes an outline, which refers to b.
+func (o *outline) read(b []byte) {
+	number := func() int64 {
+		n, size := binary.Uvarint(b)
+		b = b[max(0, size):]
+		return int64(n)
+	}
+	text := func() []byte {
+		size := min(int(number()), len(b))
+		t := b[:size]
+		b = b[size:]
+		return t
+	}
+	*o = outline{toolNames: o.toolNames[:0], calls: o.calls[:0]}
+	flags := number()
+	o.timeless, o.usage.CostKnown = flags&outlineTimeless != 0, flags&outlineStated != 0
+	o.usage.Cost = math.Float64frombits(uint64(number()))
+	for _, n := range []*int64{
+		&o.start, &o.took, &o.firstChunk, &o.usage.InputTokens, &o.usage.OutputTokens,
+		&o.usage.CacheReadTokens, &o.usage.CacheWriteTokens, &o.errors, &o.tools, &o.toolErrors,
+	} {
+		*n = number()
+	}
+	o.agent, o.model, o.folder, o.failure = text(), text(), text(), text()
+	for name := text(); len(name) > 0; name = text() {
+		o.toolNames = append(o.toolNames, name)
+	}
+	for len(b) > 0 {
+		tool := number()
+		o.calls = append(o.calls, runs.Call{Tool: int32(tool >> 1), Failed: tool&1 != 0, Took: time.Duration(number()) * time.Microsecond})
 	}
 }
 
-// Runs returns the sessions that a query selects and that ended, the latest first, in JSON.
-// What the database has in JSON is not decoded: there may be a lot of it.
-func (s *Store) Runs(ctx context.Context, q Query, prices Prices) ([]byte, error) {
+// A tally adds up runs.
+type tally struct {
+	RunsQuery
+	all           Measures
+	groups, days  map[string]*Measures
+	byDay         bool // groups are days
+	tools         map[string]*ToolTime
+	failures      map[string]*Failure
+	slowest       Peak
+	mostExpensive Peak
+	mostFailures  Peak
+
+	day      string // of the last run, which began from dayFrom on and before dayTo
+	from, to int64
+}
+
+// Runs answers a RunsQuery. Its error may be errTooManyWords.
+func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 	from := s.read.during(ctx)
 	var l List
 	if err := l.facets(from); err != nil {
-		return nil, err
-	}
-	head, err := json.Marshal(RunsHead{Total: l.Total, Agents: l.Agents, Models: l.Models, Prices: prices.of(l.Models), Values: runValues})
-	if err != nil {
-		return nil, err
+		return a, err
 	}
 	if q.Search != "" {
-		if _, err := s.catchUp(from); err != nil {
-			return nil, err
+		if l.Unindexed, err = s.catchUp(from); err != nil {
+			return a, err
 		}
 	}
-	where, args, _, err := s.conditions(from, q)
+	where, args, _, err := s.conditions(from, q.Query)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
-	answer, n := bytes.NewBuffer(head[:len(head)-1]), 0
-	answer.WriteString(`,"runs":[`)
-	full := errors.New("the answer is full")
-	err = each(from, func(scan func(...any) error) error {
-		var run sql.RawBytes
-		if err := scan(&run); err != nil {
+	selecting := `SELECT session, run FROM run WHERE counts`
+	if len(args) > 0 {
+		selecting += ` AND session IN (SELECT row FROM session WHERE ` + where + `)`
+	}
+	t := tally{RunsQuery: q, days: make(map[string]*Measures), groups: make(map[string]*Measures), tools: make(map[string]*ToolTime), failures: make(map[string]*Failure)}
+	if t.byDay = q.By == "day" && !slices.ContainsFunc(q.Only, func(only string) bool { return strings.HasPrefix(only, "day:") }); t.byDay {
+		t.groups = t.days
+	}
+	var row int64
+	var o outline
+	var b sql.RawBytes
+	if err := each(from, func(scan func(...any) error) error {
+		if err := scan(&row, &b); err != nil {
 			return err
 		}
-		if n == maxRuns || answer.Len()+len(run) > maxRunsBytes {
-			return full
-		}
-		if n++; n > 1 {
-			answer.WriteByte(',')
-		}
-		answer.Write(run)
+		o.read(b)
+		t.add(row, &o)
 		return nil
-	}, `SELECT run FROM session JOIN run ON session = row
-		WHERE NOT test AND row NOT IN (SELECT session FROM open) AND `+where+` ORDER BY started DESC`, args...)
-	if err != nil && !errors.Is(err, full) {
-		return nil, err
+	}, selecting, args...); err != nil {
+		return a, err
 	}
-	answer.WriteString(`]}`)
-	return answer.Bytes(), nil
+	a = t.answer()
+	a.Total, a.Unindexed, a.Agents, a.Models = l.Total, l.Unindexed, l.Agents, l.Models
+	for _, p := range a.Peaks {
+		found, _, err := s.sessions(from, listed+`WHERE row = ?`, p.row)
+		if err != nil {
+			return a, err
+		}
+		if len(found) > 0 { // it was not removed meanwhile
+			p.Session = found[0]
+		}
+	}
+	return a, nil
+}
+
+// add adds a run, if it is among those that the query is narrowed to.
+func (t *tally) add(row int64, o *outline) {
+	if o.start < t.from || o.start >= t.to {
+		at := time.UnixMicro(o.start)
+		begin := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.Local)
+		t.day, t.from, t.to = at.Format(time.DateOnly), begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro()
+	}
+	other, otherDay := t.leavesOut(o)
+	if other {
+		return
+	}
+	cost, computed := o.usage.Cost, false
+	if !o.usage.CostKnown {
+		cost, computed = t.Prices.Cost(string(o.model), o.usage)
+	}
+	measured(t.days, t.day).add(o, cost, computed)
+	if otherDay {
+		return
+	}
+	t.all.add(o, cost, computed)
+	if !t.byDay {
+		measured(t.groups, t.groupOf(o)).add(o, cost, computed)
+	}
+	t.addCalls(o)
+	if len(o.failure) > 0 {
+		f := t.failures[string(o.failure)]
+		if f == nil {
+			f = &Failure{Name: string(o.failure)}
+			t.failures[f.Name] = f
+		}
+		f.Runs++
+	}
+	if !o.timeless {
+		t.slowest.challenge(row, float64(o.took), false)
+	}
+	t.mostExpensive.challenge(row, cost, computed)
+	t.mostFailures.challenge(row, float64(o.errors), false)
+}
+
+func (p *Peak) challenge(row int64, value float64, computed bool) {
+	if value > p.Value {
+		p.row, p.Value, p.Computed = row, value, computed
+	}
+}
+
+// leavesOut reports whether a run is not what the query is narrowed to, and whether that is
+// only because of its day.
+func (t *tally) leavesOut(o *outline) (other, otherDay bool) {
+	for _, only := range t.Only {
+		key, value, _ := strings.Cut(only, ":")
+		is := false
+		switch key {
+		case "day":
+			otherDay = otherDay || t.day != value
+			continue
+		case "agent", "model", "folder":
+			is = groupName(o, key) == value
+		case "error":
+			is = string(o.failure) == value
+		case "tool":
+			is = slices.ContainsFunc(o.toolNames, func(name []byte) bool { return string(name) == value })
+		case "failing tool":
+			is = slices.ContainsFunc(o.calls, func(c runs.Call) bool {
+				return c.Failed && int(c.Tool) < len(o.toolNames) && string(o.toolNames[c.Tool]) == value
+			})
+		}
+		if !is {
+			return true, false
+		}
+	}
+	return false, otherDay
+}
+
+func (t *tally) groupOf(o *outline) string {
+	if t.By == "day" {
+		return t.day
+	}
+	return groupName(o, t.By)
+}
+
+func groupName(o *outline, by string) string {
+	name := map[string][]byte{"agent": o.agent, "model": o.model, "folder": o.folder}[by]
+	if len(name) == 0 {
+		return "unknown"
+	}
+	return string(name)
+}
+
+func measured(groups map[string]*Measures, name string) *Measures {
+	m := groups[name]
+	if m == nil {
+		m = &Measures{Name: name}
+		groups[name] = m
+	}
+	return m
+}
+
+func (m *Measures) add(o *outline, cost float64, computed bool) {
+	m.Runs++
+	if !o.timeless && m.Name != "" { // those of all are the tools'
+		for _, call := range o.calls {
+			m.calls = append(m.calls, float32(call.Took.Microseconds()))
+		}
+	}
+	if len(o.failure) > 0 {
+		m.Failed++
+	}
+	if o.timeless {
+		m.Timeless++
+	} else {
+		m.durations = append(m.durations, float32(o.took))
+	}
+	if o.firstChunk > 0 && !o.timeless {
+		m.firsts = append(m.firsts, float32(o.firstChunk))
+	}
+	m.Tools += o.tools
+	m.ToolErrors += o.toolErrors
+	m.Input += o.usage.InputTokens
+	m.Output += o.usage.OutputTokens
+	m.Cached += o.usage.CacheReadTokens
+	switch {
+	case computed:
+		m.Computed += cost
+		m.ComputedRuns++
+	case o.usage.CostKnown:
+		m.Stated += cost
+		m.StatedRuns++
+	}
+}
+
+func (t *tally) addCalls(o *outline) {
+	for _, call := range o.calls {
+		if int(call.Tool) >= len(o.toolNames) {
+			continue
+		}
+		name := o.toolNames[call.Tool]
+		tool := t.tools[string(name)]
+		if tool == nil {
+			tool = &ToolTime{Name: string(name)}
+			t.tools[tool.Name] = tool
+		}
+		tool.Calls++
+		if call.Failed {
+			tool.Failed++
+		}
+		if !o.timeless {
+			tool.Total += call.Took.Microseconds()
+			tool.times = append(tool.times, float32(call.Took.Microseconds()))
+		}
+	}
+}
+
+// maxGroups is more than anybody looks at.
+const maxGroups = 4000
+
+// answer computes the quantiles.
+func (t *tally) answer() Runs {
+	a := Runs{All: &t.all, Days: finished(t.days), Tools: []*ToolTime{}, Errors: []*Failure{}, Peaks: []*Peak{}}
+	if a.Groups = a.Days; !t.byDay {
+		a.Groups = finished(t.groups)
+	}
+	called := 0
+	for _, tool := range t.tools {
+		called += len(tool.times)
+	}
+	t.all.calls = make([]float32, 0, called)
+	for _, tool := range t.tools {
+		t.all.calls = append(t.all.calls, tool.times...)
+	}
+	t.all.finish()
+	for _, tool := range t.tools {
+		tool.P50, tool.P95 = quantiles(tool.times)
+		a.Tools = append(a.Tools, tool)
+	}
+	slices.SortFunc(a.Tools, func(x, y *ToolTime) int { return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Name, y.Name)) })
+	a.Tools = a.Tools[:min(len(a.Tools), maxGroups)]
+	a.Errors = slices.AppendSeq(a.Errors, maps.Values(t.failures))
+	slices.SortFunc(a.Errors, func(x, y *Failure) int { return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(x.Name, y.Name)) })
+	a.Errors = a.Errors[:min(len(a.Errors), maxGroups)]
+	t.slowest.Title, t.mostExpensive.Title, t.mostFailures.Title = "Slowest", "Most expensive", "Most failures"
+	for _, p := range []*Peak{&t.slowest, &t.mostExpensive, &t.mostFailures} {
+		if p.Value > 0 {
+			a.Peaks = append(a.Peaks, p)
+		}
+	}
+	return a
+}
+
+// finished returns groups with their quantiles, by name.
+func finished(groups map[string]*Measures) []*Measures {
+	list := slices.AppendSeq([]*Measures{}, maps.Values(groups)) // in JSON it is a list without any, too
+	slices.SortFunc(list, func(a, b *Measures) int { return cmp.Compare(a.Name, b.Name) })
+	list = list[max(0, len(list)-maxGroups):] // the latest days
+	for _, m := range list {
+		m.finish()
+	}
+	return list
+}
+
+func (m *Measures) finish() {
+	m.DurationP50, m.DurationP95 = quantiles(m.durations)
+	m.FirstP50, m.FirstP95 = quantiles(m.firsts)
+	m.ToolP50, m.ToolP95 = quantiles(m.calls)
+	m.durations, m.firsts, m.calls = nil, nil, nil
+}
+
+// quantiles returns the values of the nearest ranks, nil if there are no values. It reorders
+// them: sorting a million would take longer than reading them.
+func quantiles(values []float32) (p50, p95 *float64) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	half, most := (len(values)+1)/2-1, (len(values)*95+99)/100-1
+	a, b := float64(ranked(values, half)), float64(ranked(values[half:], most-half))
+	return &a, &b
+}
+
+// ranked returns the value that sorting would put at rank, with smaller ones before it and
+// greater ones after it.
+func ranked(values []float32, rank int) float32 {
+	for left, right := 0, len(values)-1; left < right; {
+		pivot := values[left+(right-left)/2]
+		i, j := left, right
+		for i <= j {
+			for values[i] < pivot {
+				i++
+			}
+			for values[j] > pivot {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case rank <= j:
+			right = j
+		case rank >= i:
+			left = i
+		default:
+			return values[rank]
+		}
+	}
+	return values[rank]
 }
 
 func (v *server) runs(w http.ResponseWriter, r *http.Request) {
-	answer, err := v.store.Runs(r.Context(), queryOf(r), v.prices)
-	if err != nil {
-		respond(w, nil, false, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // the client may be gone
+	form := r.URL.Query()
+	answer, err := v.store.Runs(r.Context(), RunsQuery{Query: queryOf(r), By: cmp.Or(form.Get("by"), "day"), Only: form["only"], Prices: v.prices})
+	respond(w, answer, true, err)
 }

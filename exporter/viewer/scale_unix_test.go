@@ -82,9 +82,13 @@ func TestStoreScales(t *testing.T) {
 		t.Errorf("%d spans", o.Session.Spans)
 	}
 	t.Logf("a session of 10,000 spans: %v, %v of processor time", time.Since(begin), processor(t)-used)
-	begin = time.Now()
-	r, err := s.Store.Runs(t.Context(), Query{}, nil)
-	t.Logf("runs: %d MiB in %v, %v", len(r)>>20, time.Since(begin), err)
+	for _, q := range []RunsQuery{{By: "day"}, {By: "agent"}, {By: "day", Query: Query{Since: 1}}, {By: "day", Query: Query{Search: "failing"}}} {
+		begin, used = time.Now(), processor(t)
+		if r := s.Runs(q); r.All.Runs != sessions+1 && q.Since == 0 {
+			t.Errorf("%d runs", r.All.Runs)
+		}
+		t.Logf("runs by %s, since %d, %q: %v, %v of processor time", q.By, q.Since, q.Search, time.Since(begin), processor(t)-used)
+	}
 	status, err := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		var most int // KiB

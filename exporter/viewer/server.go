@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/spantee/spantee/exporter/receiver"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 //go:embed web
@@ -37,7 +38,7 @@ type server struct {
 	done    chan struct{} // closed at the end
 	epoch   string        // identifies this process: a page that knows another epoch starts over
 
-	prices   Prices
+	prices   runs.Prices
 	otlp     http.Handler // for spans, from programs and not from pages
 	readFile func(*Store, string, io.Reader) error
 }

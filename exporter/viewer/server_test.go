@@ -173,7 +173,7 @@ func TestAnswersEnd(t *testing.T) {
 	cancel()
 	_, listed := s.Store.List(gone, Query{})
 	_, searched := s.Store.List(gone, Query{Search: "x"})
-	_, runs := s.Store.Runs(gone, Query{}, nil)
+	_, runs := s.Store.Runs(gone, RunsQuery{})
 	_, _, steps := s.Store.Steps(gone, id, 0)
 	_, _, hits := s.Store.Hits(gone, id, "x")
 	_, _, spans := s.Store.Spans(gone, id, 0)

@@ -361,7 +361,7 @@ const (
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
 		agent, model, failed, ended, test, row, trace)`
 	insertSummary   = `INSERT OR REPLACE INTO summary (session, summary)`
-	insertRun       = `INSERT OR REPLACE INTO run (session, run)`
+	insertRun       = `INSERT OR REPLACE INTO run (session, counts, run)`
 	insertUnindexed = `INSERT OR IGNORE INTO unindexed (session, since)`
 )
 
@@ -466,12 +466,8 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	values, err := json.Marshal(valuesOf(&session, run))
-	if err != nil {
-		return err
-	}
 	u.queue(insertSummary, r.row, string(summary))
-	u.queue(insertRun, r.row, string(values))
+	u.queue(insertRun, r.row, len(open) == 0 && run.Name != TestSpan, appendOutline(nil, &session, run))
 	if r.last > r.before {
 		u.queue(insertUnindexed, r.row, r.before)
 	}

@@ -38,17 +38,16 @@ interface Detail {
   id: string; trace: string; parent: string; name: string; kind: string; status: string; message: string; start: number; end: number;
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
-type Call = [tool: number, us: number, failed: number];
-interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; values: string[]; runs: any[][] }
-interface Price {
-  input_cost_per_token: number; output_cost_per_token: number;
-  cache_read_input_token_cost?: number; cache_creation_input_token_cost?: number;
+interface RunsAnswer {
+  total: number; unindexed?: number; agents: string[]; models: string[]; all: Measures; groups: Group[]; days: Group[];
+  tools: { name: string; calls: number; failed: number; total: number; p50: number | null; p95: number | null }[];
+  errors: { name: string; runs: number }[]; peaks: { title: string; value: number; computed?: boolean; session: Session }[];
 }
+type Times = "durationP50" | "durationP95" | "firstP50" | "firstP95" | "toolP50" | "toolP95";
+type Sums = "runs" | "failed" | "timeless" | "tools" | "toolErrors" | "input" | "output" | "cached" | "stated" | "statedRuns" | "computed" | "computedRuns";
+type Measures = Record<Times, number | null> & Record<Sums, number>;
+type Group = Measures & { name: string };
 type Named = Pick<Session, "name" | "agent" | "service" | "model" | "prompt" | "first">;
-interface Run extends Named, Pick<Session, "id" | "folder" | "failure" | "start" | "end" | "firstChunk" |
-  "input" | "output" | "cached" | "cost" | "costStated" | "errors" | "tools" | "toolErrors"> {
-  written: number; toolNames: string[]; calls: Call[]; costFrom: "stated" | "computed" | "";
-}
 
 type Trace = import("./web/trace.js").Trace;
 type TraceNode = import("./web/trace.js").Node;
@@ -78,9 +77,6 @@ type Leaf = Element | string | number | false | null | undefined;
 // A Part is a share of the time of a session, from a kind of work.
 interface Kind { key: string; label: string; color: string; rank: number; order: number; tool?: string }
 interface Part extends Kind { us: number }
-
-type Measures = ReturnType<typeof import("./web/stats.js").summarize>;
-type Group = Measures & { name: string };
 
 // A Block is a piece of a tool call as people read it.
 type Block =

@@ -27,6 +27,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/receiver"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // A Config says where a Viewer listens and what it shows. Addresses are
@@ -37,7 +38,7 @@ type Config struct {
 	HTTP  string
 	Store *Store // remains open when the viewer is closed
 
-	Prices Prices // of models, for runs that do not state their cost
+	Prices runs.Prices // of models, for runs that do not state their cost
 
 	// ReadFile adds the sessions of a file that was dropped on the page. If it
 	// is nil, the page takes none.

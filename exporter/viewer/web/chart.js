@@ -8,11 +8,11 @@ const day = 86400; // seconds
 const name = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 // chart draws measure.lines, each a label and a key of the groups, and calls choose with the day of a point that was clicked.
-/** @param {HTMLElement} box @param {Measure} measure @param {Group[]} days @param {string} title @param {(day: string) => void} choose */
+/** @param {HTMLElement} box @param {Measure} measure @param {(Partial<Group> & { name: string, runs: number })[]} days @param {string} title @param {(day: string) => void} choose */
 export function chart(box, measure, days, title, choose) {
   const { lines, format } = measure;
-  /** @type {(v: number | null) => string} */
-  const shown = (v) => (v === null || Number.isNaN(v) ? "–" : format(v));
+  /** @type {(v: number | null | undefined) => string} */
+  const shown = (v) => (v === null || v === undefined ? "–" : format(v));
   const grid = { stroke: color("grid"), width: 1 }, axis = { stroke: color("dim"), grid, ticks: grid, font: "11px system-ui, sans-serif" };
   const plot = new uPlot({
     width: Math.max(240, box.clientWidth), height: 190,
@@ -34,7 +34,7 @@ export function chart(box, measure, days, title, choose) {
     ],
   }, [
     days.map((d) => new Date(`${d.name}T12:00`).getTime() / 1e3),
-    ...lines.map(([, key]) => days.map((d) => (Number.isNaN(d[key]) ? null : d[key]))),
+    ...lines.map(([, key]) => days.map((d) => d[key] ?? null)),
   ], box);
   const text = `${title} by day: ` + days.filter((d) => d.runs).map((d) => `${d.name} ${lines.map(([label, key]) => `${label} ${shown(d[key])}`).join(", ")}`).join("; ");
   plot.root.prepend(h("span", { class: "unseen" }, text));

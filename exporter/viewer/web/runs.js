@@ -1,33 +1,34 @@
 // @ts-check
-// Runs over time: what many sessions took, by day, agent, model or folder. Everything
-// leads to its runs: a click narrows all that is shown.
+// Runs over time: what many sessions took, by day, agent, model or folder, as the viewer adds it
+// up. A click on a name narrows all that is shown.
 
 import { getRuns } from "./api.js";
 import { chart } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { Filters, parameters } from "./filters.js";
 import { writeAddress } from "./finding.js";
-import { count, duration, moment, money, percent, plural, roughly } from "./format.js";
+import { count, duration, money, percent, plural, roughly } from "./format.js";
 import { toList } from "./list.js";
-import { byDay, errors, failedRun, group, groupings, narrow, outliers, priced, sortBy, summarize, toolTimes } from "./stats.js";
+import { sortBy, withGaps } from "./stats.js";
 import { onTheme } from "./theme.js";
-import { headline, who } from "./words.js";
+import { headline } from "./words.js";
 
-/** @type {(us: number) => string} */
-const time = (us) => (Number.isNaN(us) ? "–" : duration(us));
+/** @type {(us: number | null) => string} */
+const time = (us) => (us === null ? "–" : duration(us));
 /** @type {(n: number) => string} */
 const number = (n) => (n ? count(n) : "–");
 
-// cost says of how many runs it is, if not of all.
+// cost tells what runs state from what is computed for others, and says of how many runs it is.
 /** @param {Measures} m */
 function cost(m) {
-  if (!m.cost) return "–";
-  const known = m.stated + m.computed;
-  return known < m.runs ? [money(m.cost), h("span", { class: "dim" }, ` of ${count(known)}`)] : money(m.cost);
+  /** @type {(usd: number, of: number, how: string) => Child[]} */
+  const part = (usd, of, how) => [money(usd), h("span", { class: "dim" }, how + (of < m.runs ? ` of ${count(of)}` : ""))];
+  if (!m.statedRuns && !m.computedRuns) return "–";
+  return [...(m.statedRuns ? part(m.stated, m.statedRuns, "") : []), m.statedRuns && m.computedRuns ? " + " : "", ...(m.computedRuns ? part(m.computed, m.computedRuns, " computed") : [])].flat();
 }
 
 /** @type {(key: keyof Measures, title: string, format: (v: number) => string, long?: string) => Column<Group>} */
-const measured = (key, title, format, long) => ({ key, title, long, cell: (g) => format(g[key]) });
+const measured = (key, title, format, long) => ({ key, title, long, cell: (g) => format(/** @type {number} */ (g[key])) });
 
 /** @type {Column<Group>[]} */
 const columns = [
@@ -36,10 +37,11 @@ const columns = [
   measured("firstP50", "First chunk p50", time), measured("firstP95", "p95", time, "First chunk p95"),
   measured("toolP50", "Tool call p50", time), measured("toolP95", "p95", time, "Tool call p95"),
   measured("tools", "Tool calls", number), measured("toolErrors", "Failed", number, "Tool calls failed"),
-  measured("input", "Tokens in", roughly), measured("output", "Tokens out", roughly), { key: "cost", title: "Cost", cell: cost },
+  measured("input", "Tokens in", roughly), measured("output", "Tokens out", roughly), { key: "stated", title: "Cost", cell: cost },
 ];
 
 const states = [["", "any state"], ["failed", "with errors"]];
+const groupings = ["day", "agent", "model", "folder"];
 const mostShown = 100; // rows of a table
 
 /** @param {Place} place @returns {View} */
@@ -48,30 +50,32 @@ export function runsView({ main, crumbs, signal, address }) {
   document.title = "Runs over time · spantee";
   /** @type {(label: string, names: string[]) => HTMLSelectElement} */
   const choose = (label, names) => {
-    const el = h("select", { "aria-label": label, onchange: () => redraw() }, names.map((n) => h("option", { value: n }, n)));
+    const el = h("select", { "aria-label": label, onchange: () => load() }, names.map((n) => h("option", { value: n }, n)));
     el.value = names.find((n) => n === address.get(label)) ?? names[0];
     return el;
   };
-  const by = choose("by", Object.keys(groupings)), measure = choose("chart", Object.keys(measures));
+  const by = choose("by", groupings), measure = choose("chart", Object.keys(measures));
   const filters = new Filters(address, states, () => load());
   const list = h("a", { class: "quiet" }, "List of sessions");
   const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" });
-  const [peaks, table, difference, slow, tools, failures] = ["peaks", "scroll", "", "scroll", "scroll", "scroll"].map((name) => h("div", { class: name }));
-  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, difference, slow, tools, failures);
+  const [peaks, table, difference, tools, failures] = ["peaks", "scroll", "", "scroll", "scroll"].map((name) => h("div", { class: name }));
+  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, difference, tools, failures);
   main.append(h("div", { class: "tools" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure), h("span", { class: "grow" }), list), page);
   /** @type {Record<string, string>} */
-  const sort = { sort: address.get("sort") ?? "name", runs: address.get("runs") ?? "-took", tools: address.get("tools") ?? "-total" };
+  const sort = { sort: address.get("sort") ?? "name", tools: address.get("tools") ?? "-total" };
   let only = address.getAll("only");
-  /** @type {Run[]} */
-  let runs = [];
+  /** @type {RunsAnswer | undefined} */
+  let answer;
   /** @type {string[]} */
   let picked = [];
 
   async function load() {
+    const query = parameters(filters.chosen);
+    query.set("by", by.value);
+    only.forEach((each) => query.append("only", each));
     try {
-      const answer = await getRuns(parameters(filters.chosen), signal);
+      answer = await getRuns(query, signal);
       filters.offer(answer.agents, answer.models);
-      runs = priced(answer);
       redraw();
     } catch (e) {
       if (!signal.aborted) total.textContent = e.message;
@@ -85,7 +89,7 @@ export function runsView({ main, crumbs, signal, address }) {
   function toggle(each) {
     only = only.includes(each) ? only.filter((o) => o !== each) : [...only, each];
     page.scrollTop = 0;
-    redraw();
+    load();
   }
 
   // sorted is a table whose columns sort it.
@@ -106,38 +110,35 @@ export function runsView({ main, crumbs, signal, address }) {
   }
 
   function redraw() {
-    if (signal.aborted) return;
-    const { sort: groups, ...others } = sort;
-    history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, sort: groups === "name" ? "" : groups,
-      runs: others.runs === "-took" ? "" : others.runs, tools: others.tools === "-total" ? "" : others.tools, only }));
+    if (signal.aborted || !answer) return;
+    const { all, groups, peaks: most, tools: called, errors: wrong, days, unindexed } = answer;
+    history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, sort: sort.sort === "name" ? "" : sort.sort,
+      tools: sort.tools === "-total" ? "" : sort.tools, only }));
     list.href = writeAddress([], filters.chosen);
-    const shown = narrow(runs, only), all = summarize(shown);
-    const days = new Set(shown.map(groupings.day)).size;
-    fill(total, [`${plural(all.runs, "run")} on ${plural(days, "day")}`, `${count(all.failed)} failed`,
-      all.stated > 0 && `${money(costs(shown, "stated"))} of ${plural(all.stated, "run")} that ${all.stated === 1 ? "states" : "state"} it`,
-      all.computed > 0 && `${money(costs(shown, "computed"))} computed for ${plural(all.computed, "run")} by --prices`].filter(Boolean).join(" · "));
+    const on = only.some((o) => o.startsWith("day:")) ? 1 : days.length;
+    fill(total, [`${plural(all.runs, "run")} on ${plural(all.runs ? on : 0, "day")}`, `${count(all.failed)} failed`,
+      all.timeless > 0 && `${plural(all.timeless, "run")} without times`,
+      all.statedRuns > 0 && `${money(all.stated)} of ${plural(all.statedRuns, "run")} that ${all.statedRuns === 1 ? "states" : "state"} it`,
+      all.computedRuns > 0 && `${money(all.computed)} computed for ${plural(all.computedRuns, "run")} by --prices`,
+      unindexed && `${plural(unindexed, "session")} not indexed yet`].filter(Boolean).join(" · "));
     fill(narrowed, only.map((each) => h("button", { type: "button", onclick: () => toggle(each) }, `${each.replace(":", " ")} ✕`)));
     narrowed.hidden = !only.length;
     drawChart();
-    fill(peaks, outliers(shown).map(({ title, run, times }) => h("p", {}, h("b", {}, title), " ", link(run), " ",
-      h("span", { class: "dim" }, title === "Slowest" ? duration(run.end - run.start) : title === "Most expensive" ? money(run.cost) : plural(run.errors, "error"),
-        times >= 1.5 && `, ${times.toFixed(1)} times the median`))));
+    fill(peaks, most.map(({ title, value, computed, session }) => h("p", {}, h("b", {}, title), " ", h("a", { href: writeAddress(["trace", session.id], {}) }, headline(session)), " ",
+      h("span", { class: "dim" }, title === "Slowest" ? duration(value) : title === "Most expensive" ? money(value) + (computed ? " computed" : "") : plural(value, "error")))));
 
-    const grouped = group(shown, by.value);
     /** @type {Column<Group>} */
     const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
-    fill(table, sorted("sort", "runs", [name, ...columns], grouped, { name: "All", ...all }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
-      checked: picked.includes(g.name), disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) })));
-    compareGroups(grouped);
-    fill(slow, h("h2", {}, "Runs"), sorted("runs", "each", runColumns, shown.map((r) => ({ ...r, took: r.end - r.start, title: headline(r) }))),
-      shown.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(shown.length)} are shown.`));
-    fill(tools, h("h2", {}, "Tools"), sorted("tools", "tools-table", [
+    fill(table, sorted("sort", "runs", [name, ...columns], groups, { ...all, name: "All" }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
+      checked: picked.includes(g.name), disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) })),
+      groups.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(groups.length)} are shown.`));
+    compareGroups(groups);
+    fill(tools, called.length > 0 && h("h2", {}, "Tools"), called.length > 0 && sorted("tools", "tools-table", [
       { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
       { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
-      { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => duration(t.total) },
+      { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => (t.p50 === null ? "–" : duration(t.total)) },
       { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
-    ], toolTimes(shown)));
-    const wrong = errors(shown);
+    ], called.map((t) => ({ ...t, rate: t.failed / t.calls }))));
     fill(failures, wrong.length > 0 && h("h2", {}, "Errors"), wrong.length > 0 && h("table", { class: "stats" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Error"), h("th", { scope: "col", class: "num" }, "Runs"))),
       h("tbody", {}, wrong.slice(0, mostShown).map((e) => h("tr", {}, h("th", { scope: "row" }, to("error", e.name)), h("td", { class: "num" }, count(e.runs)))))));
@@ -148,7 +149,7 @@ export function runsView({ main, crumbs, signal, address }) {
   let plot;
   function drawChart() {
     plot?.destroy();
-    plot = chart(charts, measures[measure.value], byDay(narrow(runs, only.filter((o) => !o.startsWith("day:")))), measure.value, (day) => {
+    plot = answer && chart(charts, measures[measure.value], withGaps(answer.days), measure.value, (day) => {
       only = only.filter((o) => !o.startsWith("day:") || o === `day:${day}`);
       toggle(`day:${day}`);
     });
@@ -187,21 +188,6 @@ export function runsView({ main, crumbs, signal, address }) {
   } };
 }
 
-/** @type {(r: Run) => Element} */
-const link = (r) => h("a", { href: writeAddress(["trace", r.id], {}) }, headline(r));
-
-/** @type {(runs: Run[], from: Run["costFrom"]) => number} */
-const costs = (runs, from) => runs.reduce((sum, r) => sum + (r.costFrom === from ? r.cost : 0), 0);
-
-/** @type {Column<Run & { took: number, title: string }>[]} */
-const runColumns = [
-  { key: "title", title: "Session", cell: (r) => [link(r), r.failure && h("span", { class: "red" }, ` ${r.failure}`)] },
-  { key: "agent", title: "Agent", cell: who }, { key: "start", title: "Started", cell: (r) => moment(r.start) }, { key: "took", title: "Duration", cell: (r) => duration(r.took) },
-  { key: "tools", title: "Tool calls", cell: (r) => number(r.tools) }, { key: "errors", title: "Errors", cell: (r) => number(r.errors) },
-  { key: "input", title: "Tokens in", cell: (r) => (r.input ? roughly(r.input) : "–") },
-  { key: "cost", title: "Cost", cell: (r) => (r.costFrom ? [money(r.cost), r.costFrom === "computed" && h("span", { class: "dim" }, " computed")] : "–") },
-];
-
 // measures are what a chart can show of each day: lines, and how to write a value.
 /** @type {Record<string, Measure>} */
 const measures = {
@@ -210,12 +196,12 @@ const measures = {
   "tool time": { lines: [["p50", "toolP50"], ["p95", "toolP95"]], format: duration },
   failures: { lines: [["runs", "runs"], ["failed", "failed"]], format: count },
   tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly },
-  cost: { lines: [["cost", "cost"]], format: (v) => (v ? money(v) : "$0") },
+  cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: (v) => (v ? money(v) : "$0") },
 };
 
 /** @param {number} a @param {number} b */
 function change(a, b) {
-  if (Number.isNaN(a) || Number.isNaN(b) || !a) return "–";
+  if (!a || !b) return "–";
   const part = b / a - 1;
   if (Math.abs(part) < 0.005) return "same";
   return `${part > 0 ? "+" : part < 0 ? "−" : ""}${percent(Math.abs(part))}`;

@@ -9,7 +9,7 @@ import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
 import { duration, money, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
-import { byDay, errors, group, narrow, outliers, priced, sortBy, summarize, toolTimes } from "../web/stats.js";
+import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
@@ -209,48 +209,11 @@ test("two sessions, step by step", () => {
   assert.equal(align(run(), failed).diverged, 1);
 });
 
-test("runs over time are sums and nearest ranks", () => {
-  const at = (day, more) => ({ start: new Date(2026, 8, day, 12).getTime() * 1e3, end: new Date(2026, 8, day, 12).getTime() * 1e3 + 10 * s, agent: "a", model: "m",
-    failure: "", firstChunk: 2 * s, tools: 2, errors: 1, toolErrors: 1, input: 100, output: 10, cached: 5, cost: 0.25, costFrom: "stated", toolNames: ["read", "shell"], calls: [[0, s, 0], [1, 3 * s, 1]], ...more });
-  const runs = [at(1, {}), at(1, { failure: "x", end: at(1, {}).start + 30 * s }), at(4, { firstChunk: 0, calls: [] })];
-  const days = group(runs, "day");
-  assert.deepEqual(days.map((d) => [d.name, d.runs, d.failed, d.input, d.cost]), [["2026-09-01", 2, 1, 200, 0.5], ["2026-09-04", 1, 0, 100, 0.25]]);
-  assert.equal(days[0].durationP50, 10 * s);
-  assert.equal(days[0].durationP95, 30 * s);
-  assert.ok(Number.isNaN(days[1].firstP50) && Number.isNaN(days[1].toolP50));
-  assert.equal(summarize(runs).toolErrors, 3);
-  assert.deepEqual(sortBy(days, "-firstP50").map((d) => d.name), ["2026-09-01", "2026-09-04"]); // what has none comes last
-  assert.deepEqual(sortBy(days, "firstP50").map((d) => d.name), ["2026-09-01", "2026-09-04"]);
-  assert.deepEqual(sortBy(toolTimes(runs), "-total").map((t) => [t.name, t.calls, t.failed, t.rate, t.p50]), [["shell", 2, 2, 1, 3 * s], ["read", 2, 0, 0, s]]);
-
-  // A day without runs is a day, and a run without times has none.
-  assert.deepEqual(byDay(runs).map((d) => [d.name, d.runs]), [["2026-09-01", 2], ["2026-09-02", 0], ["2026-09-03", 0], ["2026-09-04", 1]]);
-  const timeless = at(1, { end: at(1, {}).start, calls: [[0, 0, 0]] });
-  assert.deepEqual([summarize([...runs, timeless]), toolTimes([timeless])[0]].map((m) => [m.durationP50, m.toolP50, m.p50]), [[10 * s, s, undefined], [undefined, undefined, NaN]]);
-
-  // Everything leads to its runs.
-  assert.equal(narrow(runs, ["day:2026-09-01"]).length, 2);
-  assert.equal(narrow(runs, ["day:2026-09-01", "error:x"]).length, 1);
-  assert.equal(narrow(runs, ["tool:read"]).length, 3);
-  assert.equal(narrow(runs, ["failing tool:shell"]).length, 2);
-  assert.equal(narrow(runs, ["failing tool:read"]).length, 0);
-  assert.equal(narrow(runs, ["nonsense"]).length, 0);
-  assert.deepEqual(errors(runs), [{ name: "x", runs: 1 }]);
-  assert.deepEqual(outliers(runs).map(({ title, run, times }) => [title, runs.indexOf(run), times]), [["Slowest", 1, 3], ["Most expensive", 0, 1], ["Most failures", 0, 1]]);
-});
-
-test("costs are stated, or computed by prices", () => {
-  const session = { model: "m", input: 1000, output: 100, cached: 400, written: 100, cost: 0 };
-  const prices = { m: { input_cost_per_token: 2e-6, output_cost_per_token: 1e-5, cache_read_input_token_cost: 1e-6 } };
-  const of = (more) => {
-    const run = { ...session, ...more }, [{ cost, costFrom }] = priced({ values: Object.keys(run), runs: [Object.values(run)], prices });
-    return [Number(cost.toFixed(9)), costFrom];
-  };
-  assert.deepEqual(of({}), [0.0026, "computed"]); // 500 at 2, 400 at 1, 100 written at 2, 100 out at 10 millionths
-  assert.deepEqual(of({ cost: 3 }), [3, "stated"]);
-  assert.deepEqual(of({ costStated: true }), [0, "stated"]);
-  assert.deepEqual(of({ model: "M" }), [0, ""]);
-  assert.deepEqual(of({ input: 0, output: 0 }), [0, ""]); // how many is unknown
+test("groups are sorted, and days without runs are shown", () => {
+  const groups = [{ name: "2026-09-01", runs: 2, firstP50: s }, { name: "2026-09-04", runs: 1, firstP50: null }];
+  for (const column of ["firstP50", "-firstP50"]) assert.deepEqual(sortBy(groups, column).map((d) => d.name), ["2026-09-01", "2026-09-04"]); // what has none comes last
+  assert.deepEqual(sortBy(groups, "runs").map((d) => d.runs), [1, 2]);
+  assert.deepEqual(withGaps(groups).map((d) => [d.name, d.runs]), [["2026-09-01", 2], ["2026-09-02", 0], ["2026-09-03", 0], ["2026-09-04", 1]]);
 });
 
 test("what goes on, in words", () => {

@@ -1,4 +1,4 @@
-package viewer
+package runs
 
 import (
 	"encoding/json"
@@ -38,13 +38,20 @@ func ReadPrices(r io.Reader) (Prices, error) {
 	return prices, nil
 }
 
-// of returns the prices of those models that have one.
-func (p Prices) of(models []string) Prices {
-	found := make(Prices)
-	for _, m := range models {
-		if price, ok := p[m]; ok {
-			found[m] = price
-		}
+// Cost returns what a model's tokens cost, in US dollars. It is not known of a model without a
+// price, and of a run that does not state its tokens.
+func (p Prices) Cost(model string, u Usage) (cost float64, known bool) {
+	price, known := p[model]
+	if !known || u.InputTokens == 0 && u.OutputTokens == 0 {
+		return 0, false
 	}
-	return found
+	each := func(special *float64) float64 {
+		if special != nil {
+			return *special
+		}
+		return price.Input
+	}
+	plain := max(0, u.InputTokens-u.CacheReadTokens-u.CacheWriteTokens)
+	return float64(plain)*price.Input + float64(u.CacheReadTokens)*each(price.CacheRead) +
+		float64(u.CacheWriteTokens)*each(price.CacheWrite) + float64(u.OutputTokens)*price.Output, true
 }
