@@ -85,6 +85,9 @@ function compare(runs, spans) {
         instant('end', call.end, found[0].end);
         same('failed', call.failed, found[0].failed);
         same('started by', work.call, caller(found[0]));
+        if (call.by === undefined) continue; // only Codex's scripts make calls
+        const above = byId.get(found[0].parent);
+        same('made by', call.by, above?.operation === 'execute_tool' ? above.attributes['gen_ai.tool.call.id'] : null);
       }
       place = `run ${i + 1}, agent of ${work.call ?? 'the run'}`;
       compareTurns(work, work.turns.filter(paid), chats.filter((chat) => caller(chat) === work.call));

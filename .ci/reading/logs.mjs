@@ -222,14 +222,20 @@ function codex(files) {
   const sessions = files.map((rows) => ({ meta: rows.find((row) => row.type === 'session_meta').payload, rows }));
   const runs = [], dropped = new Map();
   for (const { meta, rows } of sessions) {
-    const parent = meta.forked_from_id ?? meta.parent_thread_id ?? meta.source?.subagent?.thread_spawn?.parent_thread_id;
+    const starter = meta.parent_thread_id ?? meta.source?.subagent?.thread_spawn?.parent_thread_id;
+    const parent = meta.forked_from_id ?? starter;
     const works = codexRuns(rows, meta.id);
     dropped.set(meta.id, new Set([...(dropped.get(parent) ?? []), ...works.map((work) => work.turn)]));
     const own = works.filter((work) => work.turn === undefined || !dropped.get(parent)?.has(work.turn));
-    const call = meta.forked_from_id ? undefined
+    const call = starter === undefined ? undefined
       : runs.flatMap((run) => [run, ...run.agents].flatMap((work) => work.calls.map((c) => ({ run, ...c })))).find((c) => c.made.includes(meta.id));
     if (!call) runs.push(...own);
-    for (const work of call ? own : []) attach(call.run, { ...work, call: call.id });
+    // "nothing is dropped": what a sub-agent does while no run of its parent is open is a run.
+    for (const [i, work] of (call ? own : []).entries()) {
+      const waiting = runs.some((run) => run.session === call.run.session && run.start <= work.start && work.start <= run.end);
+      if (i === 0 || waiting) attach(call.run, { ...work, call: call.id });
+      else runs.push({ ...work, session: call.run.session });
+    }
   }
   return runs;
 }
@@ -248,6 +254,7 @@ function codexRuns(rows, session) {
     if (row.type === 'turn_context') model = p.model;
     const changed = kind === 'event_msg/token_count' && p.info != null && JSON.stringify(p.info.total_token_usage) !== total;
     if (changed) total = JSON.stringify(p.info.total_token_usage);
+    if (run && row.type === 'session_meta' && p.id === session) run.closed = true; // a resume begins so
     if (!run || run.closed) continue;
     // What the user's next words are preceded by is no part of the run.
     if (marked || p.role !== 'user') run.end = row.at;
@@ -263,10 +270,33 @@ function codexRuns(rows, session) {
 
 const codexUsage = (usage) => ({ input: usage.input_tokens, output: usage.output_tokens, cacheRead: usage.cached_input_tokens ?? 0, cacheWrite: 0 });
 
+// codexName: the log's items are the stream's, in another spelling; those that are tools of an
+// MCP server, or work with other agents, are named by the tool.
+function codexName({ type, tool }) {
+  const snake = (name) => name.replace(/(?<=.)(?=[A-Z])/g, '_').toLowerCase();
+  return type === 'CommandExecution' ? 'shell' : snake(tool ?? type);
+}
+
+// codexItem: "item_completed items are the calls, with their own started_at_ms,
+// completed_at_ms, exit_code, status. The script around them stays as their parent".
+function codexItem(run, { item, started_at_ms: start, completed_at_ms: end }, at) {
+  if (item.status === undefined && item.command === undefined && item.tool === undefined && item.query === undefined) return;
+  const failed = ['failed', 'declined'].includes(item.status) || (item.exit_code ?? 0) !== 0 || (item.error ?? null) !== null;
+  const own = run.calls.find((c) => c.id === item.id);
+  const running = run.calls.filter((c) => c.end === null), script = running.findLast((c) => c.script);
+  if (own) own.broken ||= failed;
+  if (own || (!script && running.length > 0 && item.tool === 'spawn_agent')) return;
+  if (script) script.makes += 1;
+  const by = script ? script.id : null;
+  run.calls.push({ id: item.id, name: codexName(item), start: start ?? at, end: end ?? at, failed, made: '', by });
+}
+
 function codexCall(run, kind, p, at) {
+  if (kind === 'event_msg/item_completed') codexItem(run, p, at);
   const call = run.calls.find((c) => c.id === p.call_id && c.end === null);
   if (kind === 'function_call' || kind === 'custom_tool_call') {
-    run.calls.push({ id: p.call_id, name: p.name, start: at, end: null, failed: true, broken: false, made: '' });
+    const script = kind === 'custom_tool_call' && p.name === 'exec';
+    run.calls.push({ id: p.call_id, name: p.name, start: at, end: null, failed: true, broken: false, made: '', by: null, script, makes: 0 });
   } else if (kind === 'web_search_call') {
     run.calls.push({ id: p.id, name: 'web_search', start: at, end: at, failed: p.status !== 'completed', made: '' });
   } else if (call && kind === 'event_msg/mcp_tool_call_end') {
@@ -276,7 +306,7 @@ function codexCall(run, kind, p, at) {
   } else if (call && kind.endsWith('_call_output')) {
     const said = typeof p.output === 'string' ? p.output : (p.output ?? []).map((part) => part.text ?? '').join('\n');
     const code = /(?:^|\n)(?:Process exited with code|Exit code:) (-?\d+)|"exit_code": ?(-?\d+)/.exec(said);
-    const refused = /rejected by user|^aborted by user/.test(said);
+    const refused = /rejected by user|^aborted by user|^Script failed/.test(said);
     Object.assign(call, { end: at, failed: call.broken || refused || Number(code?.[1] ?? code?.[2] ?? 0) !== 0, made: said });
   }
 }
@@ -341,7 +371,7 @@ function finish(run) {
   for (const turn of counted.flatMap((work) => work.turns)) {
     for (const key of Object.keys(tokens)) tokens[key] += turn.usage[key] ?? 0;
   }
-  return { ...run, failed: run.failed || !run.complete, tokens, cost: counted.flatMap((work) => work.turns).reduce((sum, turn) => sum + (turn.cost ?? 0), 0), tools: counted.flatMap((work) => work.calls).length };
+  return { ...run, failed: run.failed || !run.complete, tokens, cost: counted.flatMap((work) => work.turns).reduce((sum, turn) => sum + (turn.cost ?? 0), 0), tools: counted.flatMap((work) => work.calls).filter((call) => !call.makes).length };
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
