@@ -68,6 +68,13 @@ func (in *Input) end(interrupted bool) {
 	if !interrupted {
 		in.lines.end()
 	}
+	if m.opts.Printed && m.stats.Lines == 1 && len(in.kept) == 1 {
+		in.marks.Read(in.kept[0].Text)
+		if a := in.marks.Alone(); a != nil {
+			header := in.take()[0]
+			m.decodeAs(m.decoderOf(a), header.Line, header.number)
+		}
+	}
 	m.stats.Unidentified += in.unproven + len(in.take())
 	in.flush()
 }

@@ -37,6 +37,10 @@ type Options struct {
 	// written. Arrival times then mean nothing.
 	Replay time.Time
 
+	// Printed says that an agent printed the stream: it is no file that an agent may keep, such
+	// as a session log.
+	Printed bool
+
 	// Since, if set, leaves out runs that began earlier.
 	Since time.Time
 

@@ -2,6 +2,8 @@ package mapping_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,37 @@ import (
 
 	"github.com/spantee/spantee/mapping"
 )
+
+// A run that dies after its first line is one. A session log without rows is none, nor is a
+// header with anything behind it, or without one of its members.
+func TestPiHeader(t *testing.T) {
+	header := `{"type":"session","version":3,"id":"01a30000-0000-7000-8000-00000000bbbb","timestamp":"2026-10-01T10:00:00.000Z","cwd":"/w"}` + "\n"
+	for _, c := range []struct {
+		in      string
+		printed bool
+		want    int
+	}{
+		{header, true, 1},
+		{strings.TrimSpace(header), true, 1},
+		{header, false, 0},
+		{header + header, true, 0},
+		{header + `{"level":"info"}` + "\n", true, 0},
+		{strings.Replace(header, "01a30000-", "", 1), true, 0},
+		{strings.Replace(header, `"version":3,`, "", 1), true, 0},
+		{strings.Replace(header, `,"cwd":"/w"`, "", 1), true, 0},
+	} {
+		spans, _ := feed{opts: mapping.Options{Printed: c.printed}}.spans(t, []byte(c.in))
+		spans = slices.DeleteFunc(spans, func(s *tracepb.Span) bool { return len(s.ParentSpanId) > 0 })
+		if len(spans) != c.want {
+			t.Errorf("%d roots, want %d: printed %v: %s", len(spans), c.want, c.printed, c.in)
+		}
+		for _, s := range spans {
+			if kind := attr(s, "error.type").GetStringValue(); s.Name != "invoke_agent pi" || kind != "incomplete" {
+				t.Errorf("%s: %q", s.Name, kind)
+			}
+		}
+	}
+}
 
 // In a live pipe, a line without a time counts by its arrival: nothing is shared
 // between a model call and its tool, and nothing is a guess.

@@ -56,7 +56,7 @@ func execCommand() *cobra.Command {
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
 	process := tracer.NewProcess(args...)
-	tracing, err := startTracing(o, stderr, source{Options: mapping.Options{Process: process}})
+	tracing, err := startTracing(o, stderr, source{Options: mapping.Options{Process: process, Printed: true}})
 	if err != nil {
 		return err
 	}

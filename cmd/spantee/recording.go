@@ -25,6 +25,7 @@ type source struct {
 
 // sourceOf returns what stdin is: a recording if it is a file.
 func (o *options) sourceOf(stdin *os.File) (from source, err error) {
+	from.Printed = true
 	info, err := stdin.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		if o.now {

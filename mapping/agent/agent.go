@@ -51,6 +51,9 @@ type Agent struct {
 	// run. Lines that name the session need none.
 	Lines []Shape
 
+	// Alone are the shapes of lines that prove a run if the agent printed nothing else.
+	Alone []Shape
+
 	// TurnEnds says that the stream has TurnEnd events. One that comes after a
 	// turn's tool calls still belongs to that turn.
 	TurnEnds bool

@@ -162,6 +162,16 @@ func (m *Marks) Type() string {
 	return typeName([]byte(m.value("", "type")), []byte(m.value("", "subtype")))
 }
 
+// Alone returns the agent whose run a line is if nothing else was printed, nil if there is none.
+func (m *Marks) Alone() *Agent {
+	for _, a := range Agents {
+		if m.any(a.Alone) {
+			return a
+		}
+	}
+	return nil
+}
+
 // OfAny reports whether a line may be some agent's, or the first one of its run.
 func (m *Marks) OfAny() bool { return m.Begins() || slices.ContainsFunc(Agents, m.OneOf) }
 

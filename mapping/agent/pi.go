@@ -26,6 +26,7 @@ var pi = Agent{
 		"type=tool_execution_end toolCallId toolName isError",
 		"type=turn_end message toolResults",
 	),
+	Alone: shapes("type=session version id=????????-????-????-????-???????????? timestamp=*-*T*:* cwd"),
 	Lines: shapes(
 		"type=session version id cwd",
 		"type=agent_start|agent_end|agent_settled|turn_start|turn_end !event !session_id",
@@ -57,6 +58,14 @@ type piDecoder struct {
 }
 
 func (d *piDecoder) Flush(_ int, dst []Event) []Event {
+	if dst = d.finish(dst); d.session == nil { // it died after its first line
+		dst = d.next.take(dst)
+	}
+	return dst
+}
+
+// finish appends what is held back of the session.
+func (d *piDecoder) finish(dst []Event) []Event {
 	from := len(dst)
 	dst = d.end.take(d.ended.take(d.endMessage(dst, 0)))
 	inSession(d.session, dst[from:])
@@ -111,7 +120,7 @@ func (d *piDecoder) events(dst []Event) []Event {
 		d.next = hold(l.Event)
 		return dst
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
-		dst = d.Flush(0, dst) // builds without agent_settled do not end the previous session
+		dst = d.finish(dst) // builds without agent_settled do not end the previous session
 		d.session, d.running = d.next[0].Session, 0
 		dst = d.next.take(dst)
 	}
