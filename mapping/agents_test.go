@@ -65,7 +65,9 @@ func totalsOf(spans []*tracepb.Span) (sum totals) {
 	for _, s := range spans {
 		switch attr(s, "gen_ai.operation.name").GetStringValue() {
 		case "execute_tool":
-			sum.Tools++
+			if attr(s, "spantee.tool.calls") == nil { // no script
+				sum.Tools++
+			}
 		case "chat":
 			sum.Turns++
 		case "invoke_agent":

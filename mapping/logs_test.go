@@ -328,7 +328,7 @@ func TestWordlessRows(t *testing.T) {
 func TestPipedAndLogged(t *testing.T) {
 	streams := fixtures(t)
 	for stream, log := range map[string]string{
-		"claude/plain": "claude-log/plain", "claude/subagent": "claude-log/piped", "codex/plain": "codex-log/piped", "pi/plain": "pi-log/piped",
+		"claude/plain": "claude-log/plain", "claude/subagent": "claude-log/piped", "codex/plain": "codex-log/piped", "codex/scripts": "codex-log/code-mode", "pi/plain": "pi-log/piped",
 	} {
 		t.Run(stream, func(t *testing.T) {
 			piped, _ := feed{}.spans(t, streams["../testdata/"+stream])
@@ -364,12 +364,12 @@ func TestPipedAndLogged(t *testing.T) {
 }
 
 // work returns the calls of tools in order, and the sub-agents. Codex has other names for
-// its tools in the log.
+// its tools in the log, and scripts around them.
 func work(spans []*tracepb.Span) (list []string) {
 	names := strings.NewReplacer("apply_patch", "file_change", "exec_command", "shell")
 	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b *tracepb.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
 	for _, s := range spans {
-		if !strings.HasPrefix(s.Name, "chat") {
+		if !strings.HasPrefix(s.Name, "chat") && attr(s, "spantee.tool.calls") == nil {
 			list = append(list, names.Replace(s.Name)+" "+s.Status.GetMessage())
 		}
 	}
