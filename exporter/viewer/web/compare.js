@@ -6,12 +6,11 @@ import { align, alignLines } from "./align.js";
 import { timeSpent, toolStats } from "./breakdown.js";
 import { fill, h } from "./dom.js";
 import { parseFilter } from "./finding.js";
-import { count, duration, money, plural, roughly } from "./format.js";
+import { count, duration, plural } from "./format.js";
 import { rowHeight } from "./layout.js";
 import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { facts } from "./session.js";
-import { strip } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
 import { rowDetail } from "./words.js";
@@ -28,22 +27,22 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   const table = h("div", { class: "page" });
   const sides = ids.map((id) => {
     const head = h("div", { class: "head-facts" });
-    const spent = h("div", { class: "spent" });
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
       rows: () => place(),
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 270);
-    const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
+    const element = h("section", { class: "side" }, h("div", { class: "head" }, head), waterfall.element);
     const loader = new Loader(id, signal, (trace) => {
       const [title, ...rest] = facts(trace);
       fill(head, h("a", { href: `#/trace/${id}` }, title), ...rest);
-      spent.replaceChildren(...strip(trace));
       timeline.extend(Math.max(...sides.map((s) => s.loader.trace.duration)));
       waterfall.show(trace);
       const [a, b] = sides.map((s) => s.loader.trace);
       if (a.nodes.length && b.nodes.length) {
-        fill(table, totals(a, b), h("h2", {}, "Step by step"), ...steps(a, b), h("h2", {}, "Where the time went"), difference(a, b));
+        const first = !table.firstElementChild;
+        fill(table, h("h2", {}, "Step by step"), ...steps(a, b), !a.timeless && !b.timeless && [h("h2", {}, "Where the time went"), difference(a, b)]);
+        if (first) table.querySelector(".first")?.scrollIntoView({ block: "center" });
       }
     }, (e) => head.replaceChildren(h("p", {}, `${id}: ${e.message}`)));
     return { element, loader, waterfall };
@@ -71,6 +70,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     }
     a.place(aligned.lines.map((l) => l.left));
     b.place(aligned.lines.map((l) => l.right));
+    if (at < 0 && !top) scroll(above(aligned.differences[0] ?? 0)); // the first difference is in sight
   }
   let top = 0; // of both: a scroll event that was pending must not move the other back
   /** @param {number} to */
@@ -80,6 +80,8 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     for (const { waterfall } of sides) waterfall.scroller.scrollTop = to;
   }
   for (const { waterfall: { scroller } } of sides) scroller.addEventListener("scroll", () => scroll(scroller.scrollTop), { passive: true });
+  /** @type {(line: number) => number} */
+  const above = (line) => Math.max(0, (line - 2) * rowHeight);
   /** @param {number} way */
   function go(way) {
     const { lines, differences } = aligned;
@@ -90,7 +92,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
       waterfall.selected = n?.id ?? null;
       waterfall.redraw();
     }
-    scroll(Math.max(0, (line - 2) * rowHeight));
+    scroll(above(line));
     at = index;
     where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}`;
   }
@@ -99,21 +101,6 @@ export function compareView({ main, crumbs, signal }, ...ids) {
 
 /** @type {(names: string[]) => Element} */
 const headings = (names) => h("thead", {}, h("tr", {}, names.map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t))));
-
-// totals compare what is not a time.
-/** @param {Trace} a @param {Trace} b */
-function totals(a, b) {
-  /** @type {[string, number, number, (v: number) => string][]} */
-  const all = [
-    ["Duration", a.duration, b.duration, duration], ["Turns", a.session.turns, b.session.turns, count], ["Tool calls", a.session.tools, b.session.tools, count],
-    ["Errors", a.session.errors, b.session.errors, count], ["Tokens in", a.session.input, b.session.input, roughly],
-    ["Tokens out", a.session.output, b.session.output, roughly], ["Cost", a.session.cost, b.session.cost, money],
-  ];
-  const rows = all.filter(([, x, y]) => x || y);
-  return h("table", { class: "stats totals" }, headings(["Total", "Left", "Right", "Difference"]), h("tbody", {}, rows.map(([label, x, y, format]) => h("tr", {},
-    h("th", { scope: "row" }, label), h("td", { class: "num" }, format(x)), h("td", { class: "num" }, format(y)),
-    h("td", { class: "num" }, x === y ? "same" : `${y > x ? "+" : "−"}${format(Math.abs(y - x))}`)))));
-}
 
 const shown = 400;
 
@@ -124,7 +111,7 @@ function steps(a, b) {
   /** @type {(n: TraceNode | null, trace: Trace) => Element[]} */
   const cell = (n, trace) => (n ? [
     h("td", { class: n.failure ? "red" : "" }, h("a", { href: `#/trace/${trace.id}/${n.id}` }, n.title, " ", h("span", { class: "dim" }, rowDetail(n, trace.session.folder))), n.failure && ` ${n.failure}`),
-    h("td", { class: "num" }, duration(n.duration)),
+    h("td", { class: "num" }, trace.time(n.duration)),
   ] : [h("td", { class: "missing" }, "–"), h("td", {})]);
   return [
     h("p", { class: "diverged" }, diverged < 0 ? "Both took the same steps." : `They first differ at step ${diverged + 1}.`),

@@ -17,12 +17,14 @@ export class Details {
     this.element = h("div", { class: "details" });
     /** @type {TraceNode | null} */
     this.node = null;
+    this.timeless = false;
     this.show(null);
   }
 
   // refresh shows a node again if it has grown.
   /** @param {Trace} trace */
   refresh(trace) {
+    this.timeless = trace.timeless;
     const node = this.node && trace.byId.get(this.node.id);
     if (node && (node !== this.node || node.open)) this.show(node);
   }
@@ -44,7 +46,7 @@ export class Details {
 
   /** @param {TraceNode} node @param {Detail[]} parts */
   span(node, parts) {
-    const s = parts[0];
+    const s = parts[0], { timeless } = this;
     const last = parts[parts.length - 1];
     const attributes = s.attributes;
     const content = attributes.filter((a) => a.key in contentTitles);
@@ -57,14 +59,14 @@ export class Details {
         h("button", { class: "quiet", type: "button", title: "Deselect (Esc)", "aria-label": "Deselect", onclick: () => this.go(null) }, "✕")),
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
-        fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
+        !timeless && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
         node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
-        fact("Started", exactMoment(s.start)),
+        !timeless && fact("Started", exactMoment(s.start)),
         fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),
         fact("Kind", s.kind)),
       content.map((a) => section(contentTitles[a.key], readable(a.key, a.value))),
       section(`Attributes`, table(attributes.filter((a) => !(a.key in contentTitles)))),
-      events.length > 0 && section(plural(events.length, "event"), eventList(events)),
+      events.length > 0 && section(plural(events.length, "event"), eventList(events, timeless)),
       links.length > 0 && section("Links", h("ul", { class: "links" }, links.map((l) => this.link(l)))),
       section("Resource", table(s.resource), s.scope && h("p", { class: "dim" }, s.scope)),
       section("Ids", h("dl", { class: "facts" },
@@ -116,8 +118,8 @@ function value(a) {
   return a.value === "" ? h("span", { class: "dim" }, "empty") : a.value;
 }
 
-/** @param {SpanEvent[]} events */
-function eventList(events) {
+/** @param {SpanEvent[]} events @param {boolean} timeless */
+function eventList(events, timeless) {
   const list = h("ol", { class: "events" });
   let shown = 0;
   const more = h("button", { type: "button", class: "quiet" });
@@ -126,8 +128,8 @@ function eventList(events) {
     list.append(...events.slice(shown, shown + n).map((e, i) => {
       const before = events[shown + i - 1];
       return h("li", {},
-        h("span", { class: "num" }, duration(e.at)),
-        h("span", { class: "num dim" }, before ? `+${duration(e.at - before.at)}` : ""),
+        h("span", { class: "num" }, !timeless && duration(e.at)),
+        h("span", { class: "num dim" }, before && !timeless && `+${duration(e.at - before.at)}`),
         h("span", {}, e.name, " ", h("span", { class: "dim" }, e.attributes.map((a) => `${short(a.key)} ${a.value}`).join(" · "))));
     }));
     shown = Math.min(shown + n, events.length);

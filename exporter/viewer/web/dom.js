@@ -27,6 +27,14 @@ export function fill(el, ...children) {
   return el;
 }
 
+// arrange makes elements the children of another, and moves as few as possible: what moves loses the focus.
+/** @param {Element} parent @param {Element[]} order */
+export function arrange(parent, order) {
+  const wanted = new Set(order);
+  for (const el of [...parent.children]) if (!wanted.has(el)) el.remove();
+  order.forEach((el, i) => { if (parent.children[i] !== el) parent.insertBefore(el, parent.children[i] ?? null); });
+}
+
 // help is a table of keys and what they do.
 /** @param {string[][]} rows */
 export function help(rows) {

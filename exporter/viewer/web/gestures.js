@@ -113,7 +113,7 @@ function hover(w, e) {
   w.tip.textContent = [
     n.bar.name,
     rowDetail(n, w.trace.session?.folder),
-    `${duration(n.duration)} from ${duration(n.start - w.trace.start)}`,
+    w.trace.timeless ? "" : `${duration(n.duration)} from ${duration(n.start - w.trace.start)}`,
     n.firstChunk ? `first chunk after ${duration(n.firstChunk - n.start)}` : "",
     n.chunks ? `${n.chunks} chunks` : "",
     n.open ? "still running" : "",

@@ -22,6 +22,7 @@ export class Search {
     this.signal = signal;
     this.select = select;
     this.at = -1;
+    this.pending = false; // the words of the hit were not in sight yet
     this.total = 0;
     /** @type {Hit[]} */
     this.hits = [];
@@ -61,16 +62,18 @@ export class Search {
     const hit = this.hits[this.at];
     this.where.textContent = `hit ${count(this.at + 1)} of ${count(this.total)}`;
     fill(this.excerpt, marked(hit.text));
+    this.pending = true;
     this.select(hit.span);
   }
 
-  // mark marks the words in an element, or nowhere.
+  // mark marks the words in an element, or nowhere, and reports whether those of the hit are in sight.
   /** @param {Element | null} element */
   mark(element) {
-    if (!globalThis.CSS?.highlights) return;
+    if (!globalThis.CSS?.highlights) return true;
     CSS.highlights.delete("found");
     const found = new Set(this.hits.flatMap((hit) => hit.text.filter((_, i) => i % 2)).map((text) => text.toLowerCase()));
-    if (!element || !found.size) return;
+    if (!element || !found.size) return true;
+    /** @type {Range[]} */
     const ranges = [];
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     for (let node = texts.nextNode(); node && ranges.length < maxMarks; node = texts.nextNode()) {
@@ -85,5 +88,31 @@ export class Search {
       }
     }
     CSS.highlights.set("found", new Highlight(...ranges));
+    if (this.pending) this.pending = !this.reveal(element, ranges);
+    return !this.pending;
+  }
+
+  // reveal brings the words of the hit into sight, if they are there.
+  /** @param {Element} element @param {Range[]} ranges */
+  reveal(element, ranges) {
+    const place = element.querySelector(".panel:not([hidden]) :is(.entry.selected, .details)");
+    const there = ranges.filter((r) => place?.contains(r.startContainer)), shown = there.filter((r) => r.getClientRects().length);
+    const list = shown.length ? shown : there, { span } = this.hits[this.at];
+    const nth = this.hits.slice(0, this.at).filter((hit) => hit.span === span).length; // of the hits in this span
+    const range = list[Math.min(nth, list.length - 1)];
+    if (!range) return false;
+    for (let box = range.startContainer.parentElement; box; box = box.parentElement) if (box instanceof HTMLDetailsElement) box.open = true;
+    bring(range);
+    return true;
+  }
+}
+
+// bring scrolls all that a range is in, until it is in sight.
+/** @param {Range} range */
+function bring(range) {
+  for (let box = range.startContainer.parentElement; box; box = box.parentElement) {
+    if (box.scrollHeight <= box.clientHeight || !/auto|scroll/.test(getComputedStyle(box).overflowY)) continue;
+    const at = range.getBoundingClientRect(), { top, bottom } = box.getBoundingClientRect();
+    if (at.top < top || at.bottom > bottom) box.scrollTop += at.top - top - box.clientHeight / 3;
   }
 }

@@ -3,7 +3,7 @@
 
 import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
-import { fill, h, help, inField } from "./dom.js";
+import { arrange, fill, h, help, inField } from "./dom.js";
 import { Filters, parameters, since } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
@@ -136,11 +136,7 @@ export function listView({ main, signal, address }) {
       row.show(s, words);
       return row.element;
     });
-    // As few rows as possible move, because what moves loses the focus.
-    for (const el of [...body.children].filter((el) => !order.includes(el))) el.remove();
-    order.forEach((el, i) => {
-      if (body.children[i] !== el) body.insertBefore(el, body.children[i] ?? null);
-    });
+    arrange(body, order);
     earlier.hidden = offset === 0;
     later.hidden = list.matching <= offset + pageSize;
     table.hidden = !order.length;

@@ -8,7 +8,7 @@ import { onTheme } from "./theme.js";
 import { lanes } from "./trace.js";
 import { Pen } from "./pen.js";
 
-const height = 54;
+const height = 34;
 const mostLanes = 8;
 
 export class Minimap {

@@ -4,97 +4,64 @@
 import { h } from "./dom.js";
 import { count, duration, money, plural, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
+import { Pane } from "./pane.js";
 import { entries } from "./transcript.js";
-import { rowDetail } from "./words.js";
+import { beginning, rowDetail } from "./words.js";
 
-const around = 120; // entries shown before and after the one that is looked at
 const longText = 1600; // characters shown until one asks for more
 
 export class Reader {
-  /** @type {Trace} */ trace;
-  /** @type {Map<string, number>} */ index = new Map();
+  /** @type {Trace | undefined} */ trace;
+  /** @type {Entry[]} */ entries = [];
+  /** @type {Map<string, { sign: string, element: HTMLElement }>} */ made = new Map(); // elements by span id, with what they were made of
+  /** @type {string | null} */ selected = null;
+  whole = ""; // the step that is shown with all its text
+  /** @type {Set<string>} */ opened = new Set(); // what was unfolded, which outlives a change of its step
 
   // select is told of a node that was chosen here.
   /** @param {Select} select */
   constructor(select) {
     this.select = select;
     this.list = h("ol", { class: "transcript", "aria-label": "Transcript" });
-    this.before = h("button", { type: "button", class: "quiet", onclick: () => this.grow(-1) }, "Earlier steps");
-    this.after = h("button", { type: "button", class: "quiet", onclick: () => this.grow(1) }, "Later steps");
-    this.element = h("div", { class: "reader" }, this.before, this.list, this.after);
-    this.made = new Map(); // elements by span id, with what they were made of
-    /** @type {Entry[]} */
-    this.entries = [];
-    this.from = 0;
-    this.to = 2 * around;
-    this.selected = null;
-    this.opened = new Set(); // what was unfolded, which outlives a change of its step
+    this.element = h("div", { class: "reader" }, this.list);
+    this.pane = new Pane(this.list, (i) => this.step(this.entries[i]));
   }
 
-  // show draws what is there by now. At the end of a session that goes on, it
-  // stays at the end.
+  // show draws what is there by now. A session that goes on is shown from its end.
   /** @param {Trace} trace @param {Content} content */
   show(trace, content) {
-    const following = trace.live && this.to >= this.entries.length && this.isAtEnd();
+    const { pane, element } = this;
+    if (!this.trace) {
+      if (element.parentElement) pane.within(element.parentElement);
+      pane.following = trace.live;
+    }
     this.trace = trace;
     this.entries = entries(trace, content);
-    this.index = new Map(this.entries.map((e, i) => [e.node.id, i]));
-    if (following) {
-      this.to = this.entries.length;
-      this.from = Math.max(0, this.to - 2 * around);
-    }
-    this.draw();
-    const box = this.element.parentElement;
-    if (following && box) box.scrollTop = box.scrollHeight;
+    pane.show(this.entries.map((e) => e.node.id));
+    this.forget();
   }
 
-  isAtEnd() {
-    const box = this.element.parentElement;
-    return box && box.scrollHeight > 0 && box.scrollTop + box.clientHeight > box.scrollHeight - 40;
+  /** @param {Entry} e */
+  step(e) {
+    const { id } = e.node, sign = `${signature(e)} ${id === this.whole}`;
+    let made = this.made.get(id);
+    if (made?.sign !== sign) this.made.set(id, made = { sign, element: this.entry(e) });
+    made.element.classList.toggle("selected", id === this.selected);
+    return made.element;
   }
 
-  /** @param {number} way */
-  grow(way) {
-    if (way < 0) this.from -= 2 * around;
-    else this.to += 2 * around;
-    this.draw();
-  }
-
-  draw() {
-    this.to = Math.min(Math.max(this.to, 2 * around), this.entries.length);
-    this.from = Math.max(0, Math.min(this.from, this.to));
-    this.before.hidden = this.from === 0;
-    this.after.hidden = this.to === this.entries.length;
-    const shown = this.entries.slice(this.from, this.to).map((e) => {
-      const sign = signature(e);
-      const made = this.made.get(e.node.id);
-      if (made?.sign === sign) return made.element;
-      const element = this.entry(e);
-      this.made.set(e.node.id, { sign, element });
-      return element;
-    });
-    if (shown.length !== this.list.children.length || shown.some((el, i) => this.list.children[i] !== el)) this.list.replaceChildren(...shown);
-    this.mark();
+  // forget leaves only elements that are shown.
+  forget() {
+    for (const [id, { element }] of this.made) if (!element.isConnected) this.made.delete(id);
   }
 
   // look brings the step of a node into sight.
   /** @param {TraceNode | null | undefined} node */
-  look(node, scroll = true) {
+  look(node) {
+    this.made.get(this.selected ?? "")?.element.classList.remove("selected");
     this.selected = node?.id ?? null;
-    const i = node ? this.index?.get(node.id) : undefined;
-    if (i !== undefined && (i < this.from || i >= this.to)) {
-      this.from = i - around;
-      this.to = i + around;
-      this.draw();
-    }
-    this.mark();
-    const element = node && this.made.get(node.id)?.element;
-    if (scroll && element?.isConnected) element.scrollIntoView({ block: "nearest" });
-  }
-
-  mark() {
-    for (const el of this.list.querySelectorAll(".selected")) el.classList.remove("selected");
-    this.made.get(this.selected)?.element.classList.add("selected");
+    if (node) this.pane.bring(node.id);
+    this.forget();
   }
 
   // tick updates what lasts until now.
@@ -110,38 +77,35 @@ export class Reader {
   entry(e) {
     const n = e.node;
     const go = h("button", { type: "button", class: "go", title: "Show in the waterfall", onclick: () => this.select(n.id) },
-      h("b", {}, name(n)), " ", h("span", { class: "about" }, rowDetail(n, this.trace.session?.folder)));
-    const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}`, "data-id": n.id },
-      h("div", { class: "what" }, go, h("span", { class: "took" }, n.open ? seconds(n.duration) : duration(n.duration))), ...this.body(e, n));
+      h("b", {}, name(n)), " ", h("span", { class: "about" }, rowDetail(n, this.trace?.session.folder)));
+    const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : duration(n.duration));
+    const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
+      h("div", { class: "what" }, go, took), ...this.body(e, n));
     if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
     return li;
   }
 
   /** @param {Entry} e @param {TraceNode} n */
   body(e, n) {
-    /** @type {(key: string, text: string, show?: (text: string) => Element) => Element} */
-    const fold = (key, text, show) => this.long(`${n.id} ${key}`, text, show);
-    const blocks = e.blocks;
+    const { blocks } = e;
     return [
-      e.prompt && h("div", { class: "said prompt" }, fold("prompt", e.prompt, markdown)),
+      e.prompt && h("div", { class: "said prompt", dir: "auto" }, this.long(n, "prompt", e.prompt, markdown)),
       n.op === "chat" && h("p", { class: "facts-line" }, turnFacts(n)),
       ...e.said.map((s, i) => (s.kind === "thinking"
-        ? this.thinking(`${n.id} thinking ${i}`, s.text)
-        : h("div", { class: "said" }, fold(`said ${i}`, s.text, markdown)))),
+        ? this.folded(n, `thinking ${i}`, "thought", [h("span", {}, "thought"), " ", h("span", { class: "dim" }, beginning(s.text))], markdown(s.text))
+        : h("div", { class: "said", dir: "auto" }, this.long(n, `said ${i}`, s.text, markdown)))),
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
-      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `after ${duration(note.at)} ${note.text}`))),
+      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `${this.trace?.timeless ? "" : `after ${duration(note.at)} `}${note.text}`))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
-      e.raw?.length > 0 && h("details", { class: "raw" }, h("summary", {}, "raw"),
-        e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
+      e.raw.length > 0 && this.folded(n, "raw", "raw", ["raw"], ...e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
     ];
   }
 
-  /** @param {string} key @param {string} text */
-  thinking(key, text) {
-    const el = h("details", { class: "thought", open: this.opened.has(key) },
-      h("summary", {}, h("span", {}, "thought"), " ", h("span", { class: "dim" }, text.replace(/\s+/g, " ").slice(0, 90))),
-      h("pre", { class: "prose" }, text));
+  /** @param {TraceNode} n @param {string} key @param {string} kind @param {Leaf[]} summary @param {...Element} children */
+  folded(n, key, kind, summary, ...children) {
+    key = `${n.id} ${key}`;
+    const el = h("details", { class: kind, open: this.opened.has(key) }, h("summary", {}, summary), children);
     el.addEventListener("toggle", () => {
       if (el.open) this.opened.add(key);
       else this.opened.delete(key);
@@ -150,16 +114,17 @@ export class Reader {
   }
 
   // long shows the beginning of a long text, and the rest on request.
-  /** @param {string} key @param {string} text @param {(text: string) => Element} show */
-  long(key, text, show = (part) => h("pre", {}, part)) {
-    if (text.length <= longText * 1.2 || this.opened.has(key)) return show(text);
-    const beginning = show(text.slice(0, longText));
+  /** @param {TraceNode} n @param {string} key @param {string} text @param {(text: string) => Element} show */
+  long(n, key, text, show = (part) => h("pre", { dir: "auto" }, part)) {
+    key = `${n.id} ${key}`;
+    if (text.length <= longText * 1.2 || this.opened.has(key) || n.id === this.whole) return show(text);
+    const part = show(text.slice(0, longText));
     const more = h("button", { type: "button", class: "quiet", onclick: () => {
       this.opened.add(key);
-      beginning.replaceWith(show(text));
+      part.replaceWith(show(text));
       more.remove();
     } }, `${count(text.length - longText)} more characters`);
-    return h("div", {}, beginning, more);
+    return h("div", {}, part, more);
   }
 
   /** @param {Block} b @param {string} key @param {TraceNode} n */
@@ -168,11 +133,11 @@ export class Reader {
       case "command": return h("pre", { class: "command" }, h("span", { class: "prompt-sign", "aria-hidden": "true" }, "$ "), b.value);
       case "path": return b.value === n.detail || n.detail.endsWith(b.value) ? null : h("p", { class: "mono" }, b.value);
       case "query": return b.value === n.detail ? null : h("p", { class: "query" }, b.value);
-      case "output": case "text": return h("div", { class: b.error ? "output err" : "output" }, this.long(`${n.id} ${key}`, b.value));
+      case "output": case "text": return h("div", { class: b.error ? "output err" : "output" }, this.long(n, key, b.value));
       case "error": return h("p", { class: "wrong" }, b.value);
-      case "diff": return diff(b.value);
+      case "diff": return diff(b.value, n.id === this.whole ? Infinity : mostLines);
       case "list": return h("div", { class: "output" }, h("p", { class: "dim" }, plural(b.value.length, "result"), b.note && `, ${b.note}`),
-        this.long(`${n.id} ${key}`, b.value.join("\n")));
+        this.long(n, key, b.value.join("\n")));
       case "links": return h("ul", { class: "results" }, b.value.map((l) => h("li", {}, h("b", {}, l.title), " ", h("span", { class: "dim" }, l.url), l.text && h("p", {}, l.text.slice(0, 300)))));
       case "todos": return h("ul", { class: "todos" }, b.value.map((t) => h("li", { class: t.done ? "done" : "" }, t.done ? "☑ " : t.doing ? "◐ " : "☐ ", t.text)));
       case "fields": return h("dl", { class: "fields" }, b.value.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, typeof v === "string" ? v : JSON.stringify(v)))));
@@ -183,13 +148,13 @@ export class Reader {
 
 const mostLines = 80;
 
-/** @param {DiffLine[]} lines */
-function diff(lines) {
+/** @param {DiffLine[]} lines @param {number} most */
+function diff(lines, most) {
   /** @type {Record<string, string>} */
   const kinds = { "+": "added", "-": "removed", "@": "hunk" };
   return h("div", { class: "diff" },
-    lines.slice(0, mostLines).map((l) => h("div", { class: kinds[l.sign] ?? "" }, h("span", { class: "sign" }, l.sign === "@" ? "" : l.sign), h("span", {}, l.text || " "))),
-    lines.length > mostLines && h("p", { class: "dim" }, `${count(lines.length - mostLines)} more lines: see raw`));
+    lines.slice(0, most).map((l) => h("div", { class: kinds[l.sign] ?? "" }, h("span", { class: "sign" }, l.sign === "@" ? "" : l.sign), h("span", {}, l.text || " "))),
+    lines.length > most && h("p", { class: "dim" }, `${count(lines.length - most)} more lines: see raw`));
 }
 
 /** @param {TraceNode} n */

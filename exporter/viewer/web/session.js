@@ -18,7 +18,7 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { folderName, headline as title, present, state, what, who } from "./words.js";
+import { beginning, folderName, headline as title, present, state, what, who } from "./words.js";
 
 /** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
 export function sessionView({ main, crumbs, signal, address }, id, span) {
@@ -27,7 +27,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const head = h("div", { class: "head" }, headFacts, act.element);
   const spent = h("div", { class: "spent" });
   const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
-  const found = h("span", { class: "dim found", role: "status" });
+  const tallied = h("span", { class: "dim found", role: "status" });
   const fold = h("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Fold turns");
   const content = new Content();
   const timeline = new Timeline();
@@ -53,7 +53,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const split = h("div", { class: "split" },
     h("section", { class: "chart", "aria-label": "Waterfall" },
       h("div", { class: "overview" }, minimap.element),
-      h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help(keys)),
+      h("div", { class: "tools" }, filter, steps(-1), steps(1), tallied, h("span", { class: "grow" }), fold, help(keys)),
       waterfall.element));
   split.append(divider(split), side.element);
   main.append(head, spent, split);
@@ -64,15 +64,23 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const find = address.get("find");
   /** @type {Search | null} */
   let search = find && !offline ? new Search(id, find, signal, {
-    select: (to) => waterfall.select(to),
+    select(to) {
+      reader.whole = loader.trace.byId.get(to ?? "")?.id ?? "";
+      waterfall.select(to);
+      found();
+    },
     end: () => { search = null; remember(); },
   }) : null;
+  // found marks the words. What the transcript does not show is among the details.
+  function found() {
+    if (search && !search.mark(side.element) && !reading && content.seq) side.choose("Span");
+  }
   if (search) {
     head.after(search.element);
     let marking = 0;
     const watcher = new MutationObserver(() => {
       clearTimeout(marking);
-      marking = setTimeout(() => search?.mark(side.element), 50);
+      marking = setTimeout(found, 50);
     });
     watcher.observe(side.element, { childList: true, subtree: true });
     signal.addEventListener("abort", () => watcher.disconnect());
@@ -142,15 +150,15 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
             if (n) n.content = [s.prompt, s.answer, s.arguments, s.result, ...(s.said ?? []).map((p) => p.text)].filter(Boolean).join("\n").toLowerCase();
           }
           reader.show(loader.trace, content);
-          if (waterfall.selected) reader.look(loader.trace.byId.get(waterfall.selected), false);
         }
       }
       if (filter.value) applyFilter();
       without.hidden = loader.trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
     } catch (e) {
-      if (!signal.aborted) found.textContent = e.message;
+      if (!signal.aborted) tallied.textContent = e.message;
     }
     reading = false;
+    found();
   }
 
   function headline() {
@@ -189,12 +197,14 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   function tally() {
     const all = plural(loader.trace.nodes.length, "span");
     const inSight = waterfall.rows.length < waterfall.all.length ? `, ${count(waterfall.rows.length)} in sight` : "";
-    found.textContent = (match ? `${count(matching)} of ${all}` : `${all}, ${plural(errors, "error")}`) + inSight;
+    tallied.textContent = (match ? `${count(matching)} of ${all}` : `${all}, ${plural(errors, "error")}`) + inSight;
   }
   /** @param {string} text */
   function setFilter(text) {
     filter.value = text;
     applyFilter();
+    const n = loader.trace.byId.get(waterfall.selected ?? "");
+    if (n) waterfall.bring(n);
     remember();
   }
   /** @type {(word: string) => void} */
@@ -251,19 +261,17 @@ export function facts(trace) {
   return [
     h("h1", {}, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), who(s), " ",
       h("span", { class: "dim" }, what(s)), h("span", { class: `outcome ${kind}` }, words)),
-    s.prompt && h("p", { class: "asked", title: s.prompt }, s.prompt),
+    s.prompt && h("p", { class: "asked", title: s.prompt, dir: "auto" }, beginning(s.prompt)),
     h("dl", {},
-      fact("Started", moment(s.start), { title: exactMoment(s.start) }),
-      fact("Duration", duration(trace.duration)),
-      s.turns > 0 && fact("Turns", count(s.turns)),
+      !trace.timeless && fact("Started", moment(s.start), { title: exactMoment(s.start) }),
+      fact("Duration", trace.time(trace.duration)),
       fact("Tools", count(s.tools)),
-      fact("Errors", count(s.errors), { class: s.errors ? "red" : "" }),
-      fact("Spans", count(s.spans)),
+      s.errors > 0 && fact("Errors", count(s.errors), { class: "red" }),
       s.input > 0 && fact("Tokens in", count(s.input) + share),
       s.output > 0 && fact("Tokens out", count(s.output)),
       s.cost > 0 && fact("Cost", money(s.cost)),
       s.folder && fact("Folder", folderName(s), { title: s.folder }),
-      h("div", { class: "fact trace-id" }, h("dt", {}, "Trace"), h("dd", { class: "mono" }, copyButton(s.id, s.id.slice(0, 8))))),
+    ),
   ];
 }
 
@@ -311,14 +319,17 @@ function actions(id) {
     json.href = exportPath(id, "json", without);
   };
   choose();
+  const more = h("div");
   return {
     element: h("div", { class: "actions" }, status, pin, remove,
-      h("details", { class: "help export" }, h("summary", {}, "Export"), h("div", {}, boxes, html, json))),
+      h("details", { class: "help export" }, h("summary", {}, "Export"), h("div", {}, boxes, html, json)),
+      h("details", { class: "help export" }, h("summary", {}, "More"), more)),
     /** @param {Session} session */
     show(session) {
       pinned = Boolean(session.pinned);
       pin.textContent = pinned ? "Unpin" : "Pin";
       pin.setAttribute("aria-pressed", String(pinned));
+      fill(more, h("div", {}, plural(session.turns, "turn")), h("div", {}, plural(session.spans, "span")), h("div", {}, "Trace ", copyButton(session.id, session.id.slice(0, 8))));
     },
   };
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The strip that says where the time went, and the table of tools.
+// The line that says where the time went, and the table of tools.
 
 import { timeSpent, toolStats } from "./breakdown.js";
 import { h } from "./dom.js";
@@ -9,25 +9,19 @@ import { count, duration, percent } from "./format.js";
 const mostTools = 6;
 
 // filter is told of the word that finds the spans of a part.
-/** @param {Trace} trace @param {(word: string) => void} [filter] */
+/** @param {Trace} trace @param {(word: string) => void} filter */
 export function strip(trace, filter) {
+  if (trace.timeless) return [h("p", { class: "dim" }, "Without times: only the order of the steps is known.")];
   const { total, parts } = shorten(timeSpent(trace));
   let tool = 0;
   const painted = parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
   return [
-    h("div", { class: "strip", role: "img", "aria-label": "Where the time went: " + painted.map((p) => `${p.label} ${percent(p.us / total)}`).join(", ") },
-      painted.map((p) => {
-        const el = h("span", { title: `${p.label}: ${duration(p.us)}, ${percent(p.us / total)}` });
-        el.style.flexGrow = String(p.us / total);
-        el.style.background = p.paint;
-        return el;
-      })),
-    h("ul", { class: "legend" }, painted.map((p) => {
+    h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p) => {
       const swatch = h("i");
       swatch.style.background = p.paint;
       const words = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total))];
       const word = wordFor(p);
-      return h("li", {}, filter && word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, words) : words);
+      return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, words) : words);
     })),
   ];
 }
@@ -57,20 +51,19 @@ const shade = (color, i) => `color-mix(in oklab, var(--${color}), var(--text) ${
 
 /** @param {Trace} trace @param {(word: string) => void} filter */
 export function toolTable(trace, filter) {
-  const stats = toolStats(trace);
+  const stats = toolStats(trace), timed = !trace.timeless;
   if (!stats.length) return h("p", { class: "dim" }, "No tools.");
   const most = stats[0].total || 1;
   return h("table", { class: "stats" },
-    h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", "Total", "p95"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+    h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", ...(timed ? ["Total", "p95"] : [])].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
     h("tbody", {}, stats.slice(0, 100).map((s) => {
       const bar = h("i");
-      bar.style.width = `${100 * s.total / most}%`;
+      bar.style.width = `${timed ? 100 * s.total / most : 0}%`;
       return h("tr", {},
         h("th", { scope: "row", title: s.tool },
-          filter ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(toolWord(s.tool)) }, s.tool) : h("span", {}, s.tool), bar),
+          h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(toolWord(s.tool)) }, s.tool), bar),
         h("td", { class: "num" }, count(s.calls)),
         h("td", { class: s.failed ? "num red" : "num" }, s.failed ? count(s.failed) : "–"),
-        h("td", { class: "num" }, duration(s.total)),
-        h("td", { class: "num" }, duration(s.p95)));
+        timed && [s.total, s.p95].map((us) => h("td", { class: "num" }, duration(us))));
     })));
 }

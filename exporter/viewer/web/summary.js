@@ -10,14 +10,14 @@ import { rowDetail } from "./words.js";
 
 /** @param {Trace} trace @param {{ select: Select, filter(word: string): void }} on */
 export function summary(trace, { select, filter }) {
-  const steps = slowest(trace), used = usage(trace);
+  const steps = slowest(trace), used = usage(trace), { timeless } = trace;
   return [
-    h("h2", {}, "Slowest steps"),
-    steps.length ? h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
+    !timeless && h("h2", {}, "Slowest steps"),
+    !timeless && steps.length > 0 && h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },
         h("b", {}, n.title), " ", h("span", { class: "about" }, rowDetail(n, trace.session.folder)),
         n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
-      h("span", { class: "num" }, duration(n.duration))))) : h("p", { class: "dim" }, "No steps yet."),
+      h("span", { class: "num" }, duration(n.duration))))),
     h("h2", {}, "Tools"), toolTable(trace, filter),
     used.turns.length > 0 && h("h2", {}, "Context by turn"),
     used.turns.length > 0 && context(used, select),

@@ -1,6 +1,8 @@
 // @ts-check
 // A Trace is what came of one trace, as a tree of nodes. It grows.
 
+import { duration } from "./format.js";
+
 export class Trace {
   /** @type {Session} */ session;
   /** @type {Map<string, Node>} */ byId = new Map();
@@ -73,10 +75,18 @@ export class Trace {
     }
     this.byId = byId;
     this.connect(byId);
+    if (this.timeless) for (let at = 0, i = 0; i < this.tops.length; i++) at = spread(this.tops[i], at);
     this.start = this.nodes[0]?.start ?? 0;
     for (const n of this.nodes) this.start = Math.min(this.start, n.start);
     this.tick(this.at);
   }
+
+  // time writes a duration, if there are any.
+  /** @param {number} us */
+  time(us) { return this.timeless ? "" : duration(us); }
+
+  // timeless tells that only the order of the steps is known.
+  get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
 
   /** @param {Map<string, Node>} byId */
   connect(byId) {
@@ -97,14 +107,16 @@ export class Trace {
     for (const n of [null, ...this.nodes]) groupTurns(n ? n.children : this.tops, n);
   }
 
-  // tick sets the time, in microseconds since 1970. Open spans last until then,
-  // and those that nobody will end until they were last heard of.
+  // tick sets the time, in microseconds since 1970. Open spans last until then, and those
+  // that nobody will end until they were last heard of. A span that its process still
+  // holds back, but no longer lets last until its reports, has ended.
   /** @param {number} [at] */
   tick(at) {
     this.at = at;
-    const gone = this.session?.now?.gone;
+    const { gone = false, asked = 0 } = this.session?.now ?? {};
     this.end = this.start;
     for (const n of this.nodes) {
+      if (n.open && n.bar.end + late < asked) n.open = false;
       if (n.open) n.end = gone || !at ? Math.max(n.start, n.bar.end) : Math.max(n.start, n.bar.end, at);
       this.end = Math.max(this.end, n.end);
     }
@@ -143,6 +155,15 @@ export class Trace {
   }
 }
 
+// spread gives a node equal steps instead of times, and returns the next one.
+/** @param {Node} n @param {number} step @returns {number} */
+function spread(n, step) {
+  Object.assign(n, { start: step, firstChunk: 0, text: [], thinking: [], marks: [], estimated: false });
+  for (const child of n.children) step = spread(child, step);
+  n.end = n.children.length ? step : step + 1e6;
+  return n.end;
+}
+
 // innerAgent is the sub-agent that a node works for, or null.
 /** @param {Node} n */
 function innerAgent(n) {
@@ -165,6 +186,9 @@ function groupTurns(siblings, parent) {
   }
 }
 
+// late is how far the reports of several processes may be apart, in microseconds.
+const late = 1.5e6;
+
 // A Node is a span, or a turn of the model with the spans that hold more of its deltas.
 export class Node {
   /** @type {Bar} */ bar;
@@ -177,6 +201,7 @@ export class Node {
   firstChunk = 0;
   chunks = 0;
   open = false;
+  estimated = false;
   failure = "";
   title = "";
   prefix = "";
@@ -210,6 +235,7 @@ export class Node {
     this.start = bar.start;
     this.end = bar.end;
     this.failure = bar.failure ?? "";
+    this.estimated = Boolean(bar.estimated);
     this.firstChunk = bar.firstChunk ? bar.start + bar.firstChunk : 0;
     this.chunks = bar.chunks ?? 0;
     this.text = absolute(bar, bar.text);
@@ -237,7 +263,7 @@ export class Node {
   // notes are what the bar does not say.
   notes() {
     const { executable } = this.bar, unsaid = executable && !this.detail && !this.title.endsWith(` ${executable}`);
-    return [this.failure, unsaid && executable, this.bar.estimated && "times estimated"].filter(Boolean);
+    return [this.failure, unsaid && executable, this.estimated && "times estimated"].filter(Boolean);
   }
 
   // holdsAgent tells a tool call whose time is that of a sub-agent.

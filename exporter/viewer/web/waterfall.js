@@ -3,7 +3,6 @@
 
 import { bar, drawBar } from "./bars.js";
 import { h } from "./dom.js";
-import { duration } from "./format.js";
 import { gestures } from "./gestures.js";
 import { axisHeight, lead, rowHeight } from "./layout.js";
 import { Pen } from "./pen.js";
@@ -19,6 +18,8 @@ export class Waterfall {
   width = 0;
   height = 0;
   dragging = false;
+  following = false; // it stays at its end
+  scrolled = 0; // how far, as this class did it or was told
 
   // on.select is told of the node that was selected, or null; on.open of one to
   // look at; on.rows that the rows have changed.
@@ -56,7 +57,12 @@ export class Waterfall {
     timeline.views.add(this);
     const resized = new ResizeObserver(() => this.layout());
     resized.observe(this.scroller);
-    this.scroller.addEventListener("scroll", () => this.redraw(), { passive: true });
+    this.scroller.addEventListener("scroll", () => {
+      const { scrollTop, clientHeight, scrollHeight } = this.scroller;
+      if (Math.abs(scrollTop - this.scrolled) >= 1) this.following = scrollTop + clientHeight >= scrollHeight - 4;
+      this.scrolled = scrollTop;
+      this.redraw();
+    }, { passive: true });
     onTheme(() => this.redraw(), signal);
     signal.addEventListener("abort", () => {
       resized.disconnect();
@@ -68,6 +74,7 @@ export class Waterfall {
   // show draws a trace, which may have grown.
   /** @param {Trace} trace */
   show(trace) {
+    if (!this.trace) this.following = trace.live; // it is shown from its end, and stays there
     this.trace = trace;
     this.arrange();
   }
@@ -75,6 +82,7 @@ export class Waterfall {
   // filter leaves the nodes that match, or all.
   /** @param {Match | null} match */
   filter(match) {
+    if (!match && !this.match) return;
     this.match = match;
     this.arrange();
   }
@@ -101,10 +109,16 @@ export class Waterfall {
   // place puts each row on a line.
   /** @param {(TraceNode | null)[]} lines */
   place(lines) {
+    const { scroller } = this, { scrollTop } = scroller, before = this.lines.slice(Math.floor(scrollTop / rowHeight));
     this.lines = lines;
     for (const n of this.trace.nodes) n.row = -1;
     lines.forEach((n, i) => { if (n) n.row = i; });
     this.spacer.style.height = `${Math.max(0, axisHeight + lines.length * rowHeight + 12 - this.height)}px`;
+    // The first row in sight that is still there stays where it was.
+    const i = before.findIndex((n) => n && (this.trace.byId.get(n.id)?.row ?? -1) >= 0);
+    if (this.following) scroller.scrollTop = scroller.scrollHeight;
+    else if (i >= 0) scroller.scrollTop = ((this.trace.byId.get(before[i]?.id ?? "")?.row ?? 0) - i) * rowHeight + scrollTop % rowHeight;
+    this.scrolled = scroller.scrollTop;
     this.redraw();
   }
 
@@ -191,6 +205,7 @@ export class Waterfall {
     pen.fill("panel", 0, 0, this.width, axisHeight);
     pen.fill("line", 0, axisHeight - 1, this.width, 1);
     pen.text("Span", 14, axisHeight / 2, "dim", "small");
+    if (this.trace.timeless) return;
     pen.text("Duration", this.left - 12, axisHeight / 2, "dim", "small", "right");
     for (const at of list) {
       const x = this.x(this.trace.start + at);
@@ -215,7 +230,7 @@ export class Waterfall {
     x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
     const detail = rowDetail(n, this.trace.session?.folder);
     if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7);
-    pen.text(duration(n.duration), this.left - 12, middle, n.failure ? "error-text" : "dim", "number", "right");
+    pen.text(this.trace.time(n.duration), this.left - 12, middle, n.failure ? "error-text" : "dim", "number", "right");
   }
 
   /** @param {TraceNode} n */
@@ -248,7 +263,7 @@ export class Waterfall {
     const n = id && this.trace.byId.get(id);
     if (n && reveal) this.reveal(n);
     else this.follow();
-    this.spoken.textContent = n ? spoken(n, this.trace.start) : "";
+    this.spoken.textContent = n ? spoken(n, this.trace) : "";
     this.redraw();
     this.on.select(n || null);
   }
@@ -261,10 +276,18 @@ export class Waterfall {
     for (let p = n.above; p; p = p.above) closed = this.collapsed.delete(p.id) || closed;
     if (closed) this.arrange();
     else this.follow();
-    if (n.row < 0) return; // the filter leaves it out
-    const top = n.row * rowHeight, room = this.height - axisHeight - 12;
-    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
-    else if (top + rowHeight > this.scroller.scrollTop + room) this.scroller.scrollTop = top + rowHeight - room;
+    this.bring(n);
+  }
+
+  // bring scrolls to a node, unless the filter leaves it out.
+  /** @param {TraceNode} n */
+  bring(n) {
+    const { scroller } = this, top = n.row * rowHeight, room = this.height - axisHeight - 12;
+    if (n.row < 0) return;
+    this.following = false;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    else if (top + rowHeight > scroller.scrollTop + room) scroller.scrollTop = top + rowHeight - room;
+    this.scrolled = scroller.scrollTop;
   }
 
   /** @param {TraceNode} n */
@@ -288,7 +311,7 @@ export class Waterfall {
   // step selects the next or previous row that a condition is true of.
   /** @param {number} way @param {Match} wanted */
   step(way, wanted) {
-    const rows = this.all, at = rows.findIndex((n) => n.id === this.selected);
+    const rows = this.trace.rows(new Set(), this.match), at = rows.findIndex((n) => n.id === this.selected);
     for (let i = 1; i <= rows.length; i++) {
       const from = at < 0 && way < 0 ? 0 : at;
       const n = rows[(from + way * i + 2 * rows.length) % rows.length];
@@ -297,5 +320,6 @@ export class Waterfall {
         return;
       }
     }
+    this.arrange();
   }
 }

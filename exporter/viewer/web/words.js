@@ -13,7 +13,11 @@ export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).
 // headline is what tells a session from others: the first words of its prompt, or else its
 // first command or answer, as far as they were recorded.
 /** @type {(s: Named) => string} */
-export const headline = (s) => s.prompt || s.first || [who(s), what(s)].filter(Boolean).join(" · ");
+export const headline = (s) => beginning(s.prompt || s.first) || [who(s), what(s)].filter(Boolean).join(" · ");
+
+// beginning is the first words of a text on one line, without the marks of Markdown.
+/** @type {(text: string) => string} */
+export const beginning = (text) => text.slice(0, 300).replace(/(^|\s)#{1,6} |\*\*|__|`/g, "$1").replace(/\s+/g, " ").trim();
 
 // recent is how long after its last span a session whose sender does not tell
 // what is open is taken to be running, in milliseconds.
@@ -30,16 +34,16 @@ export function present({ now, came }) {
 /** @param {Session} s @param {number} now @returns {[kind: string, words: string]} */
 export function state(s, now = present(s) / 1e3) {
   if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
-  if (s.now && isStuck(s.now, now * 1e3)) return ["stuck", `stuck: ${activity(s.now, now)}`];
+  if (s.now && isStuck(s.now, now * 1e3)) return ["stuck", `stuck${s.now.op === "tool" ? " in a tool" : ""}: ${activity(s.now, now)}`];
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
   if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
 
-// isStuck tells that an agent has been silent for --stall-after, and that no tool keeps it.
+// isStuck tells that an agent has been silent for --stall-after. Work in the background may be.
 /** @param {Now} n @param {number} us */
-const isStuck = (n, us) => n.stall > 0 && n.op !== "tool" && n.op !== "background" && us - n.heard >= n.stall;
+const isStuck = (n, us) => n.stall > 0 && n.op !== "background" && us - n.heard >= n.stall;
 
 // inState reports whether a session is in a state that a list can be narrowed to.
 /** @param {Session} s @param {string} wanted */
@@ -87,9 +91,9 @@ export function rowDetail(n, folder = "") {
 }
 
 // spoken is a span in a sentence, for who cannot see the bars.
-/** @param {TraceNode} n @param {number} start */
-export function spoken(n, start) {
-  const parts = [n.bar.name, rowDetail(n), duration(n.duration), `at ${duration(n.start - start)}`];
+/** @param {TraceNode} n @param {Trace} trace */
+export function spoken(n, trace) {
+  const parts = [n.bar.name, rowDetail(n), trace.time(n.duration), trace.timeless ? "" : `at ${duration(n.start - trace.start)}`];
   if (n.open) parts.push("still running");
   if (n.failure) parts.push(`failed: ${n.failure}`);
   return parts.filter(Boolean).join(", ");
