@@ -62,7 +62,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
-	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME` while no tool is running; 0s turns this off")
+	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME`; 0s turns this off")
 	f.StringVar(&o.prices, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")

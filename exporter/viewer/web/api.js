@@ -14,7 +14,7 @@ async function json(path, query, signal) {
     if (!found) throw new Error("This page was exported without that.");
     return found;
   }
-  const answer = await fetch(query ? `${path}?${query}` : path, { signal });
+  const answer = await fetch(query ? `${path}?${query}` : path, { signal }).catch((e) => { throw signal.aborted ? e : new Error("The viewer has ended."); });
   if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
   return answer.json();
 }

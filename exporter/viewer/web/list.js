@@ -3,7 +3,7 @@
 
 import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
-import { arrange, fill, h, help, inField } from "./dom.js";
+import { arrange, copyButton, fill, h, help, inField } from "./dom.js";
 import { Filters, parameters, since } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
@@ -14,6 +14,10 @@ const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
   ["Errors", "num", "errors"], ["Tokens in", "num", "input"], ["Tokens out", "num", "output"], ["Cost", "num", "cost"],
 ];
+
+// mayBeEmpty are the columns that are left out if no session has a value.
+/** @type {("tools" | "errors" | "input" | "output" | "cost")[]} */
+const mayBeEmpty = ["tools", "errors", "input", "output", "cost"];
 
 const states = [["", "any state"], ["running", "running"], ["stuck", "stuck"], ["failed", "with errors"]];
 
@@ -39,17 +43,18 @@ export function listView({ main, signal, address }) {
   const compare = h("a", { class: "button", hidden: true }, "Compare the two");
   const body = h("tbody");
   let sort = address.get("sort") ?? "";
-  const heads = columns.map(([name, kind, key]) => h("th", { class: kind, scope: "col" },
+  const heads = columns.map(([name, kind, key]) => h("th", { class: key ? `${kind} of-${key}` : kind, scope: "col" },
     key ? h("button", { type: "button", class: "quiet", onclick: () => sortBy(key) }, name) : name || h("span", { class: "unseen" }, "Compare")));
   const table = h("table", { class: "sessions" }, h("thead", {}, h("tr", {}, heads)), body);
+  const alike = h("p", { class: "dim", hidden: true }, "Sessions are named after their agent and model: prompts and commands were not recorded. Run spantee with --content=full, or open the recordings here.");
   const nothing = h("div", { class: "empty", hidden: true });
   const foot = h("p", { class: "foot" });
   /** @type {(way: number, name: string) => HTMLButtonElement} */
   const turn = (way, name) => h("button", { type: "button", class: "quiet", hidden: true, onclick: () => chosen(offset + way * pageSize) }, name);
   const earlier = turn(-1, "← Previous page"), later = turn(1, "Next page →");
-  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
+  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), alike, table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
   main.append(
-    h("div", { class: "tools" }, filters.elements, compare, h("span", { class: "grow" }),
+    h("div", { class: "tools chosen" }, filters.elements, compare, h("span", { class: "grow" }),
       !offline && over, help([["↓ ↑ or J K", "select a session"], ["Enter", "open it"], ["Esc", "back to the list"], ["/", "search"]])),
     page,
   );
@@ -140,6 +145,8 @@ export function listView({ main, signal, address }) {
     earlier.hidden = offset === 0;
     later.hidden = list.matching <= offset + pageSize;
     table.hidden = !order.length;
+    alike.hidden = list.sessions.length < 2 || list.sessions.some((s) => s.prompt || s.first);
+    for (const key of mayBeEmpty) table.classList.toggle(`no-${key}`, !list.sessions.some((s) => s[key]));
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
     set(foot, order.length ? footer(list, offset) : "");
@@ -235,7 +242,7 @@ class Row {
     this.about = h("span", { class: "dim about" });
     this.outcome = h("span", { class: "outcome" });
     this.found = h("a", { class: "found", hidden: true });
-    this.cells = columns.slice(2).map(() => h("td", { class: "num" }));
+    this.cells = columns.slice(2).map(([, , key]) => h("td", { class: `num of-${key}` }));
     this.element = h("tr", { "data-id": s.id },
       h("td", { class: "pick" }, this.box),
       h("td", { class: "name" }, h("div", { class: "line" }, this.dot, this.link), h("div", { class: "line" }, this.about, this.outcome), this.found),
@@ -257,7 +264,6 @@ class Row {
   showHits({ total, hits }, words, came) {
     this.words = words;
     this.asked = came;
-    this.found.hidden = !hits.length;
     if (!hits.length) return;
     this.found.href = writeAddress(["trace", this.session.id, hits[0].span], { find: words });
     fill(this.found, h("span", { class: "hits" }, plural(total, "hit")), ` ${hits[0].name}: `, marked(hits[0].text));
@@ -272,7 +278,8 @@ class Row {
     this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
     set(this.about, [(s.prompt || s.first) && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
-    if (this.words !== words) this.found.hidden = true;
+    this.found.hidden = !words || offline; // it has its room before it is filled
+    if (this.words !== words) fill(this.found).removeAttribute("href");
     const values = [
       moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
       s.input ? roughly(s.input) : "–", s.output ? roughly(s.output) : "–", s.cost ? money(s.cost) : "–",
@@ -294,7 +301,7 @@ class Row {
       this.outcome.className = `outcome ${kind}`;
     }
     set(this.outcome, words);
-    set(this.cells[1], duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
+    set(this.cells[1], s.timeless && !s.now ? "–" : duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
 
@@ -330,11 +337,11 @@ function noMatch() {
 }
 
 function welcome() {
-  return [
-    h("h2", {}, "No sessions yet"),
-    h("p", {}, "Run an agent through spantee. It appears here while it works:"),
-    h("pre", {}, 'cursor-agent -p --output-format stream-json --stream-partial-output "fix the failing test" | spantee | jq -r .type'),
-    h("p", {}, "Or open a recording, or drop it on this page:"),
-    h("pre", {}, "spantee view session.jsonl"),
-  ];
+  const here = location.port === "4319" ? "" : ` --endpoint ${location.origin} --protocol http/protobuf`; // 4319: of a viewer that receives where spantee sends
+  return [h("h2", {}, "No sessions yet"), ...[
+    ["Run an agent through spantee. It appears here while it works:", `cursor-agent -p --output-format stream-json --stream-partial-output "fix the failing test" | spantee --content=full${here} | jq -r .type`],
+    ["Or read the sessions of the last weeks from an agent's own folder:", `spantee replay --content=full${here} ~/.claude/projects`],
+    ["And the next ones as they are written:", `spantee follow --content=full${here}`],
+    ["Or open a recording, or drop it on this page:", "spantee view session.jsonl"],
+  ].flatMap(([why, command]) => [h("p", {}, why), h("div", { class: "type" }, h("pre", {}, command), copyButton(command, "Copy"))])];
 }

@@ -89,13 +89,13 @@ export class Reader {
   body(e, n) {
     const { blocks } = e;
     return [
-      e.prompt && h("div", { class: "said prompt", dir: "auto" }, this.long(n, "prompt", e.prompt, markdown)),
+      e.prompt && h("div", { class: "said prompt" }, this.long(n, "prompt", e.prompt, markdown)),
       n.op === "chat" && h("p", { class: "facts-line" }, turnFacts(n)),
       ...e.said.map((s, i) => (s.kind === "thinking"
         ? this.folded(n, `thinking ${i}`, "thought", [h("span", {}, "thought"), " ", h("span", { class: "dim" }, beginning(s.text))], markdown(s.text))
-        : h("div", { class: "said", dir: "auto" }, this.long(n, `said ${i}`, s.text, markdown)))),
+        : h("div", { class: "said" }, this.long(n, `said ${i}`, s.text, markdown)))),
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
-      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `${this.trace?.timeless ? "" : `after ${duration(note.at)} `}${note.text}`))),
+      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, readable(note.name)), " ", h("span", {}, `${this.trace?.timeless ? "" : `after ${duration(note.at)} `}${readable(note.text)}`))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
       e.raw.length > 0 && this.folded(n, "raw", "raw", ["raw"], ...e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
@@ -105,7 +105,7 @@ export class Reader {
   /** @param {TraceNode} n @param {string} key @param {string} kind @param {Leaf[]} summary @param {...Element} children */
   folded(n, key, kind, summary, ...children) {
     key = `${n.id} ${key}`;
-    const el = h("details", { class: kind, open: this.opened.has(key) }, h("summary", {}, summary), children);
+    const el = h("details", { class: kind, open: this.opened.has(key) || kind === "thought" && n.id === this.whole }, h("summary", {}, summary), children);
     el.addEventListener("toggle", () => {
       if (el.open) this.opened.add(key);
       else this.opened.delete(key);
@@ -115,7 +115,7 @@ export class Reader {
 
   // long shows the beginning of a long text, and the rest on request.
   /** @param {TraceNode} n @param {string} key @param {string} text @param {(text: string) => Element} show */
-  long(n, key, text, show = (part) => h("pre", { dir: "auto" }, part)) {
+  long(n, key, text, show = (part) => h("pre", {}, part)) {
     key = `${n.id} ${key}`;
     if (text.length <= longText * 1.2 || this.opened.has(key) || n.id === this.whole) return show(text);
     const part = show(text.slice(0, longText));
@@ -156,6 +156,10 @@ function diff(lines, most) {
     lines.slice(0, most).map((l) => h("div", { class: kinds[l.sign] ?? "" }, h("span", { class: "sign" }, l.sign === "@" ? "" : l.sign), h("span", {}, l.text || " "))),
     lines.length > most && h("p", { class: "dim" }, `${count(lines.length - most)} more lines: see raw`));
 }
+
+// readable writes names of attributes and events as words: "input tokens" for gen_ai.usage.input_tokens.
+/** @param {string} text */
+const readable = (text) => text.replace(/\bgen_ai\.(?:[a-z_]+\.)*([a-z_]+) /g, (_, last) => `${last.replaceAll("_", " ")} `).replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
 
 /** @param {TraceNode} n */
 function name(n) {

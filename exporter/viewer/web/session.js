@@ -261,7 +261,7 @@ export function facts(trace) {
   return [
     h("h1", {}, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), who(s), " ",
       h("span", { class: "dim" }, what(s)), h("span", { class: `outcome ${kind}` }, words)),
-    s.prompt && h("p", { class: "asked", title: s.prompt, dir: "auto" }, beginning(s.prompt)),
+    s.prompt && h("p", { class: "asked", title: s.prompt }, beginning(s.prompt)),
     h("dl", {},
       !trace.timeless && fact("Started", moment(s.start), { title: exactMoment(s.start) }),
       fact("Duration", trace.time(trace.duration)),

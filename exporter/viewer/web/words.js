@@ -13,7 +13,7 @@ export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).
 // headline is what tells a session from others: the first words of its prompt, or else its
 // first command or answer, as far as they were recorded.
 /** @type {(s: Named) => string} */
-export const headline = (s) => beginning(s.prompt || s.first) || [who(s), what(s)].filter(Boolean).join(" · ");
+export const headline = (s) => beginning(s.prompt || s.first || "") || [who(s), what(s)].filter(Boolean).join(" · ");
 
 // beginning is the first words of a text on one line, without the marks of Markdown.
 /** @type {(text: string) => string} */

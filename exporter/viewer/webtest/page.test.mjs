@@ -76,6 +76,11 @@ test("open spans last until now, and are replaced by their ends", () => {
   assert.equal(t.byId.get("o"), node);
   assert.equal(t.merge({ session, seq: 2, spans: [bar("o", "r", "tool", "shell", 2, 5)], open: [bar("r", "", "agent", "x", 0, 5, { open: true })] }), true);
   assert.equal(t.byId.get("o").duration, 3 * s);
+  // What its process holds back, but no longer lets last, has ended.
+  const held = traced([], [bar("r", "", "agent", "x", 0, 200, { open: true }), bar("c1", "r", "chat", "m", 0, 2, { open: true, firstChunk: s }), bar("c2", "r", "chat", "m", 10, 200, { open: true })],
+    { now: { asked: t0 + 200 * s } });
+  held.tick(t0 + 200.5 * s);
+  assert.deepEqual(Object.fromEntries(timeSpent(held).parts.map((p) => [p.label, p.us / s])), { model: 1, "waiting for the model": 191.5, idle: 8 });
   // Those of a process that died end when it was last heard of.
   t.merge({ session: { ...session, now: { gone: true } }, seq: 3, spans: [], open: [bar("r", "", "agent", "x", 0, 6, { open: true })] });
   t.tick(t0 + 100 * s);
@@ -224,10 +229,11 @@ test("what goes on, in words", () => {
   assert.equal(activity(now({}), t0 / 1e3 + 70_000), "running shell go test for 1m10s, silent for 1m10s");
   assert.equal(activity(now({ op: "chat" }), t0 / 1e3 + 1000), "waiting for the model for 1s");
   assert.equal(activity(now({ op: "chat", event: "text.delta", heard: t0 + 2 * s }), t0 / 1e3 + 3000), "writing for 3s");
-  assert.equal(state({ now: now({}), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // however long
+  assert.deepEqual(state({ now: now({}), came: 0 }, t0 / 1e3 + 1_200_000), ["stuck", "stuck in a tool: running shell go test for 20m00s, silent for 20m00s"]);
+  assert.equal(state({ now: now({ op: "background" }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // however long
   assert.equal(state({ now: now({ gone: true }), came: 0 })[0], "gone");
   assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 599_000)[0], "running");
-  assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 600_000)[0], "stuck"); // no tool keeps it
+  assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 600_000)[0], "stuck");
   assert.equal(state({ now: now({ op: "chat", stall: 60 * s }), came: 0 }, t0 / 1e3 + 60_000)[0], "stuck");
   assert.equal(state({ now: now({ op: "chat", stall: 0 }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // --stall-after=0s
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
