@@ -95,7 +95,7 @@ func TestChromiumListPages(t *testing.T) {
 func TestChromiumListFilters(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t, "../../testdata/cursor/tool-failures.jsonl", "../../testdata/cursor/tool-kinds.jsonl")
-	for name, child := range map[string]string{"stuck": "chat GPT-5", "busy": "execute_tool shell"} {
+	for name, child := range map[string]string{"stuck": "chat GPT-5", "hung": "execute_tool shell", "busy": "background shell"} {
 		feed := viewer.NewFeed(v.grpc, true, "spantee/"+name, 0)
 		m := newMade(name)
 		const minutes = 20 * 60_000
@@ -118,8 +118,8 @@ func TestChromiumListFilters(t *testing.T) {
 		})
 	}
 	c.open(v.page + "/")
-	c.await(`document.querySelectorAll(".sessions tbody tr").length === 4 && document.title === "(1 stuck) spantee"`)
-	c.await(`document.querySelector(".outcome.stuck").innerText.startsWith("stuck: waiting for the model for 20m")`)
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === 5 && document.title === "(2 stuck) spantee"`)
+	c.await(`(() => { const said = [...document.querySelectorAll(".outcome.stuck")].map((el) => el.innerText).sort(); return said[0].startsWith("stuck in a tool: running shell for 20m") && said[1].startsWith("stuck: waiting for the model for 20m"); })()`)
 	shapes := eval[[]string](c, `["running", "stuck", "mixed"].map((kind) => { const s = getComputedStyle(document.querySelector(".sessions .state." + kind)); return s.borderRadius + " " + s.clipPath + " " + s.backgroundColor; })`)
 	if shapes[0] == shapes[1] || shapes[1] == shapes[2] || strings.Contains(shapes[1], "50%") {
 		t.Errorf("%q", shapes)
@@ -132,7 +132,7 @@ func TestChromiumListFilters(t *testing.T) {
 	for _, tt := range []struct {
 		label, value string
 		rows         int
-	}{{"State", "stuck", 1}, {"State", "running", 2}, {"State", "failed", 1}, {"State", "", 4}, {"Time", "1", 2}, {"Time", "", 4}} {
+	}{{"State", "stuck", 2}, {"State", "running", 3}, {"State", "failed", 1}, {"State", "", 5}, {"Time", "1", 3}, {"Time", "", 5}} {
 		eval[bool](c, `(() => { const s = document.querySelector("select[aria-label=%s]"); s.value = %q; s.dispatchEvent(new Event("change")); return true; })()`, tt.label, tt.value)
 		c.await(`document.querySelectorAll(".sessions tbody tr").length === %d && (new URLSearchParams(location.hash.slice(3)).get(%q) ?? "") === %q`, tt.rows, strings.ToLower(tt.label), tt.value)
 	}

@@ -43,7 +43,7 @@ func TestChromiumTenJobs(t *testing.T) {
 
 	type step = chromedp.Action[chromedp.Void]
 	click := func(selector string) step { return chromedp.Click(selector) }
-	session := `//a[starts-with(., "` + "`go test" + `")]`
+	session := `//a[starts-with(., "go test")]`
 	const sessions = `document.querySelectorAll(".sessions tbody tr").length`
 	for _, job := range []struct {
 		name  string

@@ -8,7 +8,7 @@ import { count, plural } from "./format.js";
 
 // marked are the pieces of a text, of which every second was found.
 /** @type {(pieces: string[]) => Leaf[]} */
-export const marked = (pieces) => pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p));
+export const marked = (pieces) => pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p.replace(/\*\*|\\n/g, " ")));
 
 // maxMarks bounds how many marks are drawn.
 const maxMarks = 1000;

@@ -159,7 +159,7 @@ function diff(lines, most) {
 
 // readable writes names of attributes and events as words: "input tokens" for gen_ai.usage.input_tokens.
 /** @param {string} text */
-const readable = (text) => text.replace(/\bgen_ai\.(?:[a-z_]+\.)*([a-z_]+) /g, (_, last) => `${last.replaceAll("_", " ")} `).replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
+const readable = (text) => text.replace(/\bgen_ai\.(?:usage\.|response\.|request\.)?([a-z_.]+) /g, (_, rest) => `${rest.replace(/[._]/g, " ")} `).replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
 
 /** @param {TraceNode} n */
 function name(n) {

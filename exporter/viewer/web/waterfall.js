@@ -123,10 +123,12 @@ export class Waterfall {
   }
 
   layout() {
+    const n = this.trace?.byId.get(this.selected ?? ""), seen = n && n.row >= 0 && this.y(n.row) < this.height;
     this.width = this.scroller.clientWidth;
     this.height = this.scroller.clientHeight;
     this.pen.size(this.width, this.height);
     if (this.trace) this.follow();
+    if (seen && n.row >= 0 && this.y(n.row) + rowHeight > this.height) this.bring(n); // there is less room than before
     this.redraw();
   }
 
