@@ -39,7 +39,11 @@ func marked(v any, key, mark string) any {
 			v[i] = marked(v[i], key, mark)
 		}
 	case string:
-		if v != "" && key != "model" && (spoken[key] || !bare.MatchString(v)) {
+		switch {
+		case v == "":
+		case key == "model" || key == "requestedModel" || key == "provider":
+			return v + " and " + mark
+		case spoken[key] || !bare.MatchString(v):
 			return v + " " + mark
 		}
 	}

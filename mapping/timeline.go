@@ -354,6 +354,7 @@ type tool struct {
 	name       string
 	executable string
 	subagent   string
+	skill      string
 	mcp        bool
 	start      instant
 	floor      instant // the call cannot have started earlier

@@ -91,6 +91,9 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	if r.stream.names.pass(call.Executable) == call.Executable {
 		t.executable = call.Executable
 	}
+	if r.stream.names.pass(call.Skill) == call.Skill {
+		t.skill = call.Skill
+	}
 	if t.repeat == 0 && len(call.Arguments) > 0 {
 		t.repeat = t.inv.repeats.called(call)
 	}
@@ -270,7 +273,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		parent = t.script
 	}
 	s := r.newSpan(t.ref(), parent, inv, t.name)
-	s.program, s.start, s.end = t.executable, t.start, at
+	s.program, s.start, s.end = cmp.Or(t.executable, t.skill), t.start, at
 	a := &s.attributes
 	if t.calls > 0 {
 		a.int(semconv.ToolCalls, int64(t.calls))

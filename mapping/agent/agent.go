@@ -258,6 +258,7 @@ type Tool struct {
 	MCP        bool
 	Executable string // the program that a shell command runs
 	Subagent   string // the type of agent that the call starts, "" if none
+	Skill      string // the skill that the call loads, "" if none
 
 	Arguments     []byte // JSON
 	ArgumentFacts Facts

@@ -11,9 +11,18 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// named sets the name of the tool.
+// named sets the name of the tool. In mcp__server__tool, as most agents call it, it is the
+// tool of an MCP server.
 func (c *Tool) named(name []byte) {
-	c.Name = word(jsonscan.Unquote(name))
+	name = jsonscan.Unquote(name)
+	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
+		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
+			c.MCP = true
+			c.ArgumentFacts.text(semconv.MCPServer, Detail, nameOf(server, wordChars))
+			name = tool
+		}
+	}
+	c.Name = word(name)
 }
 
 // finish completes the facts, once everything that a line states is read. It returns c.

@@ -242,6 +242,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 				ev.Kind, a.thinking = ThinkingEnd, false
 			}
 		case ToolStart:
+			b.tool().loadsSkill()
 			ev.Tool, a.tools = b.tool().finish(), true
 			s.trait(b.ID, callRunning)
 			if b.startsSubagent() {

@@ -208,16 +208,21 @@ func (b *line) startsSubagent() bool {
 	return b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task")
 }
 
-// namedByClaude sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
-func (t *Tool) namedByClaude(name []byte) {
-	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
-		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
-			t.MCP = true
-			t.ArgumentFacts.text(semconv.MCPServer, Detail, nameOf(server, wordChars))
-			name = tool
+// loadsSkill records which skill a call of the tool Skill loads.
+func (t *Tool) loadsSkill() {
+	if t.Name != "Skill" {
+		return
+	}
+	t.Executable = "" // until version 2.0, the name of the skill was its command
+	t.ArgumentFacts.remove(semconv.ProcessCommandLine)
+	r := jsonscan.Reader{B: t.Arguments}
+	for key := range r.Members() {
+		if k := string(key); (k == "skill" || k == "command") && t.Skill == "" {
+			name := bytes.TrimPrefix(jsonscan.Unquote(r.Str()), []byte("/"))
+			t.Skill = word(name)
+			t.ArgumentFacts.word(semconv.SkillName, nameOf(name, wordChars))
 		}
 	}
-	t.Name = word(name)
 }
 
 // endedInClaude sets whether and why a call failed, in words that are never content.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // claudeLines are the lines of all fixtures in Claude Code's format.
@@ -106,5 +107,56 @@ func TestClaudeHugeLine(t *testing.T) {
 	ev := events[0]
 	if ev.Kind != ToolEnd || string(ev.ID) != "toolu_1" || string(ev.Parent) != "toolu_0" || string(ev.Session) != "s" || ev.Time != 1793700000250*Milliseconds {
 		t.Errorf("%+v", ev)
+	}
+}
+
+// A line that repeats a message after all of it was streamed has only an estimate of its
+// output.
+func TestClaudeUsageAfterItsStream(t *testing.T) {
+	d := claude.New()
+	var used *Usage
+	for _, line := range []string{
+		`{"type":"stream_event","event":{"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":9,"output_tokens":1}}},"parent_tool_use_id":null,"session_id":"s","uuid":"u1"}`,
+		`{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Done."}},"parent_tool_use_id":null,"session_id":"s","uuid":"u2"}`,
+		`{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":40}},"parent_tool_use_id":null,"session_id":"s","uuid":"u3"}`,
+		`{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null,"session_id":"s","uuid":"u4"}`,
+		`{"type":"assistant","message":{"id":"msg_1","role":"assistant","content":[{"type":"text","text":"Done."}],"stop_reason":null,"usage":{"input_tokens":9,"output_tokens":1}},"parent_tool_use_id":null,"session_id":"s","uuid":"u5"}`,
+	} {
+		for _, ev := range d.Decode(Line{Text: []byte(line)}, nil) {
+			if ev.Usage != nil {
+				used = ev.Usage.copied()
+			}
+		}
+	}
+	if used == nil || used.Input != 9 || used.Output != 40 || used.OutputUnknown {
+		t.Errorf("the last usage is %+v", used)
+	}
+}
+
+// Totals are the session's after a resume since version 2.1.277.
+func TestClaudeVersions(t *testing.T) {
+	for version, want := range map[string]bool{
+		"2.1.276": false, "2.1.277": true, "2.1.278": true, "2.0.999": false, "2.2.0": true, "1.0.44": false, "3.0.0": true, "": true, "next": true,
+	} {
+		if got := resumesTotals([]byte(version)); got != want {
+			t.Errorf("%q: %v", version, got)
+		}
+	}
+}
+
+// A call of Claude Code's tool Skill names a skill, not a program.
+func TestClaudeSkill(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"skill":"pdf:fill-form","args":"x"}`: "pdf:fill-form", `{"command":"/review"}`: "review", `{"skill":"tell nobody"}`: "", `{}`: "",
+	} {
+		events := claude.New().Decode(Line{Text: []byte(`{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"tool_use","id":"t","name":"Skill","input":` + input + `}]},"parent_tool_use_id":null,"session_id":"s","uuid":"u"}`)}, nil)
+		if len(events) != 1 || events[0].Tool == nil {
+			t.Fatalf("%s: %+v", input, events)
+		}
+		tool := events[0].Tool
+		fact := tool.ArgumentFacts.Find(semconv.SkillName)
+		if tool.Skill != want || tool.Executable != "" || (fact != nil) != (want != "") {
+			t.Errorf("%s: %+v", input, tool)
+		}
 	}
 }

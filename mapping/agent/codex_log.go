@@ -518,7 +518,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	if len(name) == 0 {
 		name = bytes.TrimSuffix(l.subtype, []byte("_call"))
 	}
-	if c.namedByClaude(name); len(l.custom) > 0 {
+	if c.named(name); len(l.custom) > 0 {
 		c.Arguments = l.custom
 	}
 	c.finish()

@@ -89,7 +89,7 @@ func (l *geminiLine) classify() {
 	case "init":
 		l.Kind = RunStart
 		if bytes.HasPrefix(l.Model, []byte("auto")) { // the CLI chooses the models
-			l.Facts.word(semconv.RequestModel, l.Model)
+			l.Facts.word(semconv.RequestModel, modelName(l.Model))
 			l.Model = nil
 		}
 	case "message":
@@ -121,7 +121,7 @@ func (l *geminiLine) classify() {
 		l.Kind, l.Text, l.Failed = RunEnd, l.fault, l.Status == "error"
 		l.Status = cmp.Or(l.code, "error")
 		if len(l.Models) == 1 {
-			l.Facts.word(semconv.ResponseModel, l.Models[0].Model)
+			l.Facts.word(semconv.ResponseModel, modelName(l.Models[0].Model))
 		}
 	default:
 		l.Kind = Unknown

@@ -122,6 +122,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		}
 		from := len(dst)
 		dst = d.events(dst)
+		onlyNames(dst[from:])
 		for i := from; i < len(dst); i++ {
 			ev := &dst[i]
 			if ev.Arrival == 0 { // the event was not held back
@@ -135,6 +136,25 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	return dst
 }
 
+// Flush appends the events that were held back: see objectDecoder.
+func (d *Decoder) Flush(input int, dst []Event) []Event {
+	from := len(dst)
+	dst = d.objectDecoder.Flush(input, dst)
+	onlyNames(dst[from:])
+	return dst
+}
+
+// onlyNames removes what is no name of a model or of a provider.
+func onlyNames(events []Event) {
+	for i := range events {
+		ev := &events[i]
+		ev.Model, ev.Provider = modelName(ev.Model), modelName(ev.Provider)
+		for k := range ev.Models {
+			ev.Models[k].Model = modelName(ev.Models[k].Model)
+		}
+	}
+}
+
 // A learner is the decoder of a stream that lacks what its agent's session log has.
 type learner interface {
 	learn(session string, since Instant, rows []byte) (start Event, ok bool)
@@ -145,9 +165,10 @@ type learner interface {
 // have it, or the stream lacks nothing.
 func (d *Decoder) Learn(session string, since Instant, rows []byte) (start Event, ok bool) {
 	if stream, lacks := d.objectDecoder.(learner); lacks {
-		return stream.learn(session, since, rows)
+		start, ok = stream.learn(session, since, rows)
+		start.Model, start.Provider = modelName(start.Model), modelName(start.Provider)
 	}
-	return start, false
+	return start, ok
 }
 
 // A lineReader reads the members of an object.
@@ -266,7 +287,7 @@ func readBlock(r *jsonscan.Reader) (b line) {
 		case "id":
 			b.ID = readID(r)
 		case "name":
-			b.tool().namedByClaude(jsonscan.Unquote(r.Str()))
+			b.tool().named(r.Str())
 		case "input":
 			b.tool().readArguments(r)
 		case "content":

@@ -19,6 +19,7 @@ const (
 	executableChars = "._+-"
 	pathChars       = `._+-/\`
 	assignmentChars = "_"
+	modelChars      = "-._:/@+~[](),="
 )
 
 // consistsOf reports whether s has only letters, digits and these characters.
@@ -59,6 +60,26 @@ func typeName(typ, subtype []byte) string {
 // enumOf and wordOf read a value that has to be one.
 func enumOf(r *jsonscan.Reader) []byte { return nameOf(jsonscan.Unquote(r.Str()), enumChars) }
 func wordOf(r *jsonscan.Reader) []byte { return nameOf(readID(r), wordChars) }
+
+// modelName returns s if it has the form of a model's or a provider's name, such as
+// bedrock/us.anthropic.claude-opus-5 or "Claude 4.5 Sonnet (Thinking)", nil otherwise: the words
+// of a name with spaces begin with a capital letter or have a digit.
+func modelName(s []byte) []byte {
+	if len(s) > maxModelName || !consistsOf(s, modelChars+" ") {
+		return nil
+	}
+	for i, word := range bytes.Split(s, []byte(" ")) {
+		first := bytes.TrimLeft(word, "([")
+		titled := len(first) > 0 && 'A' <= first[0] && first[0] <= 'Z'
+		if i > 0 && !titled && !bytes.ContainsAny(word, "0123456789") {
+			return nil
+		}
+	}
+	return s
+}
+
+// maxModelName is how long the name of a model may be: some are those of cloud resources.
+const maxModelName = 128
 
 // commandWord returns the first word of a command that is not an assignment. It
 // returns nil if only a shell could tell, because a piece of quoted text is

@@ -74,6 +74,7 @@ const (
 	CacheCreateTokens = "gen_ai.usage.cache_creation.input_tokens" // the name of CacheWriteTokens until 2026-09, read by Phoenix, and by Langfuse until 2026-09
 	ReasoningTokens   = "gen_ai.usage.reasoning.output_tokens"
 	UsageCost         = "gen_ai.usage.cost" // USD; no convention yet (semantic-conventions-genai#443), read by Langfuse
+	SkillName         = "gen_ai.skill.name"
 	MCPMethodName     = "mcp.method.name"
 
 	// With content only.
