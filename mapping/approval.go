@@ -10,7 +10,7 @@ import (
 
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
-	a := &pendingApproval{id: string(ev.ID), query: ev.Query, callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
+	a := &pendingApproval{id: string(ev.ID), query: ev.Query, tool: string(ev.ToolCallID), callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.stream.facts(nil, ev.Facts, &a.content)
 	r.approvals = append(r.approvals, a)
 	if q := &inv.question; inv.current() != nil || inv.state != idle && inv.busy.running == 0 {
@@ -36,6 +36,7 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	errorType := ""
 	if ev.Failed {
 		errorType = r.stream.names.pass(ev.Status)
+		r.doubts.rejected(a.tool)
 	}
 	r.stream.facts(nil, ev.Facts, &a.content)
 	a.inv.question.answered = at

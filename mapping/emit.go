@@ -194,6 +194,7 @@ func (r *run) describe() Run {
 }
 
 func (r *run) emitRoot(s *span) {
+	r.addDoubts(s)
 	emitted := r.counts.spans
 	r.emit(s)
 	if r.counts.spans == emitted {

@@ -13,6 +13,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	spread := quantize(took)
 	at = r.settle(at, spread)
 	r.ended = true
+	r.endDoubts()
 	r.stream.stats.Generation++
 	for _, s := range r.held {
 		r.emitOrHold(s)

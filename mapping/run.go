@@ -37,6 +37,9 @@ func (r *run) apply(ev *agent.Event) {
 		at, r.guessed = said, true
 	}
 
+	if inv == r.main {
+		r.doubts.said(ev)
+	}
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true

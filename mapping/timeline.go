@@ -136,6 +136,7 @@ type run struct {
 	ids    ids
 	timeline
 	account
+	doubts doubts
 
 	events     int
 	began      bool // there was a RunStart
@@ -356,6 +357,7 @@ type tool struct {
 	subagent   string
 	skill      string
 	mcp        bool
+	command    bool // it is a shell command
 	start      instant
 	floor      instant // the call cannot have started earlier
 	estimated  bool    // it, or what it left running, may have ended before its end was reported
@@ -416,6 +418,7 @@ type earlyEnd struct {
 // that, its query: Cursor's id is always 0.
 type pendingApproval struct {
 	id, query string
+	tool      string // the id of the call that it is for, "" if it does not say
 	callID    string // as it may be shown
 	n         int
 	inv       *invocation

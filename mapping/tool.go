@@ -88,6 +88,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		t.name = r.stream.names.pass(call.Name)
 	}
 	t.mcp, t.executable = call.MCP, ""
+	t.command = call.Executable != "" || call.ArgumentFacts.Find(semconv.ProcessCommandLine) != nil
 	if r.stream.names.pass(call.Executable) == call.Executable {
 		t.executable = call.Executable
 	}
@@ -218,6 +219,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if call == nil {
 		call = &agent.Tool{}
 	}
+	r.doubts.called(t, ev, call)
 	c := r.stream.capture
 	a := &t.arguments
 	answered := content.Attributes{}
@@ -522,7 +524,10 @@ func (r *run) timeOutShells(at instant) {
 // stopTask ends background work whose end no line will report.
 func (r *run) stopTask(t *tool, at instant) {
 	delete(r.tasks, t.taskKey())
-	t.estimated = t.estimated || t.over == 0
+	if t.over == 0 {
+		t.estimated = true
+		r.doubts.running += once(!r.ended)
+	}
 	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
 }
 

@@ -115,9 +115,12 @@ func (a *attributes) strIfSet(key, v string) {
 }
 
 // words appends an array with one string.
-func (a *attributes) words(key, v string) {
+func (a *attributes) words(key string, vs ...string) {
 	var element, scratch [64]byte
-	list := appendBytes(scratch[:0], fieldValues, appendString(element[:0], fieldStringValue, a.fit(v)))
+	list := scratch[:0]
+	for _, v := range vs {
+		list = appendBytes(list, fieldValues, appendString(element[:0], fieldStringValue, a.fit(v)))
+	}
 	a.value(key, 1+protowire.SizeBytes(len(list)))
 	a.wire = appendBytes(a.wire, fieldArrayValue, list)
 }

@@ -28,6 +28,7 @@ type Run struct {
 	Failure    string // the root's failure in a few words
 	Stated     Stated
 	Failures   map[string]int // of tool calls, by error type
+	Doubts     []Doubt        // what makes its success doubtful, as the root states it
 	ToolNames  []string       // in the order of the first calls
 	Calls      []Call         // at most maxCalls
 	FirstChunk time.Duration  // of the first chat that has one; 0 if unknown
@@ -122,6 +123,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 func (r *Run) addRoot(s *Span) {
 	r.Rooted, r.rootStart = true, s.Start
 	r.Name, r.ErrorType, r.Failure = Cut(s.Name), Cut(s.ErrorType()), Cut(s.ShortFailure())
+	r.Doubts = s.Doubts()
 	r.total, r.Stated, r.estimated = s.Usage(), s.Stated(), s.Bool(semconv.TimeEstimated)
 }
 

@@ -80,6 +80,16 @@ func (c *Tool) failedAs(name string, text []byte) {
 	c.exitedAsText(c.ErrorText)
 }
 
+// brokenOff records that a command did not run to its end, which pi says in its output only.
+func (c *Tool) brokenOff() {
+	switch text := bytes.TrimSpace(c.ErrorText); {
+	case bytes.HasSuffix(text, []byte("Command aborted")):
+		c.ErrorType, c.Reason = "aborted", "aborted"
+	case bytes.Contains(text, []byte("Command timed out after ")):
+		c.ErrorType, c.Reason = "timeout", "timeout"
+	}
+}
+
 // rejected records that the call was rejected.
 func (c *Tool) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 

@@ -62,7 +62,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.result = s
 		}
 	case "result", "error":
-		if s := r.Str(); len(s) > 0 {
+		if s := r.Str(); len(s) > 0 || l.result == nil {
 			l.result = s
 		}
 	case "startedAtMs":

@@ -283,6 +283,7 @@ func (d *piDecoder) toolEnd() {
 	}
 	if l.Failed {
 		c.failedAs("", nil)
+		c.brokenOff()
 	}
 	d.ended = append(d.ended, hold(Event{
 		Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0,

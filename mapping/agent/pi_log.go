@@ -205,6 +205,7 @@ func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {
 	c.readResult(&jsonscan.Reader{B: l.content})
 	if l.Failed {
 		c.failedAs("", nil)
+		c.brokenOff()
 	}
 	ev := Event{Kind: ToolEnd, Session: s.id, Time: l.Time, ID: l.ID, Tool: c.finish()}
 	if l.began > 0 {

@@ -139,6 +139,10 @@ const (
 	Deltas              = "spantee.deltas"
 	BadLines            = "spantee.bad_lines"
 	UnknownLines        = "spantee.unknown_lines"
+	Doubts              = "spantee.doubts"        // what makes a success doubtful
+	RunningTasks        = "spantee.running_tasks" // in the background, that nobody ended
+	DeniedCalls         = "spantee.denied_calls"
+	OpenCalls           = "spantee.open_calls"   // that have no end
 	HiddenNames         = "spantee.hidden_names" // names replaced by _OTHER because they may be secrets
 	Retries             = "spantee.retries"
 	Reconnects          = "spantee.reconnects"
@@ -171,6 +175,18 @@ const (
 	PermissionMode      = "spantee.permission_mode"
 	PermissionDenials   = "spantee.permission_denials"
 	SessionLog          = "spantee.session_log" // the model and the settings are from the agent's session log
+)
+
+// Values of Doubts. Each is a fact of the stream.
+const (
+	DoubtBackground    = "background_running"
+	DoubtDenied        = "denied"
+	DoubtEmptyAnswer   = "empty_answer"
+	DoubtEndsOnTool    = "ends_on_tool"
+	DoubtCommandFailed = "last_command_failed"
+	DoubtNoWork        = "no_work"
+	DoubtOpenCalls     = "open_calls"
+	DoubtUnknownLines  = "unknown_lines"
 )
 
 // spantee's own attributes of any span.
