@@ -184,7 +184,9 @@ func (m *Mapper) Read(r io.Reader) iter.Seq2[Output, error] {
 
 // SetExit records how the Process ended: its code, or a signal such as SIGKILL, and
 // the end of its stderr.
-func (m *Mapper) SetExit(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
+func (m *Mapper) SetExit(code int, signal, stderr string) {
+	m.exit = &exit{code: code, signal: signal, stderr: stderr}
+}
 
 // Root returns the span context of the first root of the Process. The process gets
 // it in its environment, so Root is called before the process starts. The result is
@@ -250,6 +252,15 @@ func (m *Mapper) NoteLimit(limit string) {
 	}
 }
 
+// Finished reports whether the Process has nothing more to do: its last run has ended with a
+// result, no other is open, and nothing works in the background. errorType is that result's.
+func (m *Mapper) Finished() (errorType string, ok bool) {
+	if m.sessions.first != nil || len(m.roots) == 0 || m.Busy() {
+		return "", false
+	}
+	return m.roots[len(m.roots)-1].span.errorType, true
+}
+
 // openRuns returns the runs that have not ended, including that of a silent
 // Process.
 func (m *Mapper) openRuns() (runs []*run) {
@@ -264,6 +275,10 @@ func (m *Mapper) openRuns() (runs []*run) {
 	return runs
 }
 
+// SetEndedAfterResult says that the Process was ended because it stayed after its result, so
+// that how it ended says nothing about its last run.
+func (m *Mapper) SetEndedAfterResult() { m.exit.afterResult = true }
+
 // endProcess ends the last run together with the process.
 func (m *Mapper) endProcess(root root) {
 	s := root.span
@@ -273,6 +288,9 @@ func (m *Mapper) endProcess(root root) {
 	}
 	if m.exit.signal == "" {
 		s.attributes.int(semconv.ProcessExitCode, int64(m.exit.code))
+	}
+	if m.exit.afterResult {
+		s.attributes.bool(semconv.EndedAfterResult, true)
 	}
 	m.capture.Tail(&s.content, semconv.Stderr, m.exit.stderr)
 	if e := m.exit.errorType(); e != "" && (s.errorType == "" || s.errorType == errIncomplete || s.errorType == e) {

@@ -7,12 +7,14 @@ type exit struct {
 	code   int
 	signal string
 	stderr string
+
+	afterResult bool // spantee ended the Process, which stayed after its result
 }
 
 // errorType returns "" if the process ended well, or is not known to have ended.
 func (e *exit) errorType() string {
 	switch {
-	case e == nil || e.signal == "" && e.code == 0:
+	case e == nil || e.afterResult || e.signal == "" && e.code == 0:
 		return ""
 	case e.signal != "":
 		return e.signal

@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -114,6 +115,41 @@ func parentContext() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 2, 3}, SpanID: trace.SpanID{4, 5, 6}, TraceFlags: trace.FlagsSampled, TraceState: state, Remote: true,
 	})
+}
+
+// A process has finished after a result, unless another run is open or works in the background.
+func TestFinished(t *testing.T) {
+	file, err := os.ReadFile("../testdata/cursor/background-of-earlier-run.jsonl") // two runs; the first one's task ends in the second
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(file, []byte("\n"))
+	for name, tc := range map[string]struct {
+		lines     [][]byte
+		errorType string
+		want      bool
+	}{
+		"silent":                    {nil, "", false},
+		"began":                     {lines[:1], "", false},
+		"background":                {lines[:8], "", false},
+		"a second run":              {lines[:13], "", false},
+		"the results of both":       {lines, "", true},
+		"a lone result":             {[][]byte{[]byte(initLine + "\n"), []byte(result(time.Millisecond) + "\n")}, "", true},
+		"a failure":                 {[][]byte{[]byte(initLine + "\n"), []byte(`{"type":"result","subtype":"error","is_error":true,"duration_ms":2}` + "\n")}, "error", true},
+		"another run after success": {[][]byte{[]byte(initLine + "\n"), []byte(result(time.Millisecond) + "\n"), []byte(initLine + "\n")}, "", false},
+	} {
+		m, err := mapping.New(mapping.Options{Process: agentProcess()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range tc.lines {
+			for range m.Map(line) {
+			}
+		}
+		if errorType, ok := m.Finished(); ok != tc.want || errorType != tc.errorType {
+			t.Errorf("%s: %q, %v", name, errorType, ok)
+		}
+	}
 }
 
 // The first root begins with the process, and the last ends with it; those

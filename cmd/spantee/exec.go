@@ -66,7 +66,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		stderrPatience = o.patience()
 	}
 	limits := tracing.limits
-	agent, err := proc.Start(args, tracing.environment(), stdin, stderr, stderrPatience, limits.kills())
+	agent, err := proc.Start(args, tracing.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
 	if err != nil {
 		tracing.endBy(o.flushTimeout)
 		tracing.deliver()
@@ -113,8 +113,16 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		say.outputCut()
 	}
 	ended := end
+	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result
 	pump.atEnd = func(m *mapping.Mapper) {
 		m.SetExit(ended.Code, proc.SignalName(ended.Signal), agent.Stderr.String())
+		if limits == nil || !limits.afterResult || signaled {
+			return
+		}
+		if errorType, finished := m.Finished(); finished { // it has not begun another run
+			m.SetEndedAfterResult()
+			ofResult <- statusOfResult(errorType)
+		}
 	}
 	lost := endOfCopy(err).Code != 0
 	if closed := closeStdout(); closed != nil && !proc.IsBrokenPipe(closed) && !lost {
@@ -122,15 +130,27 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	if lost {
 		say.failed(err)
-		if end == (proc.Status{}) { // the agent may succeed although its output was lost
-			end.Code = proc.StatusFailed
-		}
 	}
 	pump.end(false)
+	select {
+	case end = <-ofResult:
+	default:
+	}
+	if lost && end == (proc.Status{}) { // the agent may succeed although its output was lost
+		end.Code = proc.StatusFailed
+	}
 	if !agent.Stderr.Flush() {
 		say.w.EndBy(time.Now()) // what spantee says is not read either
 	}
 	return tracing.finish(end, signals, disarm)
+}
+
+// statusOfResult returns how to end after a result with this error type.
+func statusOfResult(errorType string) proc.Status {
+	if errorType == "" {
+		return proc.Status{}
+	}
+	return proc.Status{Code: proc.StatusFailed}
 }
 
 // environment returns the environment of the process, with the trace that it is

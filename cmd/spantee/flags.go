@@ -78,7 +78,7 @@ var flagGroups = []struct{ title, flags string }{
 	{"What is reported", "tree receipt fail-if summary quiet trace-url stall-after"},
 	{"The page in the browser", "view listen no-open otlp-grpc otlp-http prices export"},
 	{"What is kept on disk", "no-spool spool-max keep"},
-	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit"},
+	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit grace"},
 }
 
 // oneOf is a flag whose value is one of a few words.

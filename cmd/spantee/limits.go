@@ -16,6 +16,9 @@ type limits struct {
 	started time.Time
 	reached map[string]bool // by flag
 
+	ended       bool // the agent, by spantee
+	afterResult bool // it had printed its result and stayed
+
 	runs          map[string]*runs.Run // by trace
 	tools, tokens int64
 	cost          float64
@@ -29,9 +32,27 @@ func newLimits(o limitOptions) *limits {
 	return &limits{limitOptions: o, started: time.Now(), reached: map[string]bool{}, runs: map[string]*runs.Run{}}
 }
 
-// kills reports whether the agent is ended when it reaches a limit. It then needs a process
-// group of its own.
-func (l *limits) kills() bool { return l != nil && l.onLimit == onLimitKill }
+// mayEnd reports whether spantee may end the agent, which then needs a process group of its
+// own.
+func (l *limits) mayEnd() bool { return l != nil && (l.onLimit == onLimitKill || l.grace > 0) }
+
+// end ends the agent.
+func (l *limits) end(afterResult bool) {
+	if !l.ended {
+		l.ended, l.afterResult = true, afterResult
+		l.agent.Kill()
+	}
+}
+
+// graceIsOver reports whether an agent that has finished must be ended now. idle is how long
+// it has been silent.
+func (l *limits) graceIsOver(idle time.Duration) bool {
+	return l != nil && l.grace > 0 && idle >= l.grace && !l.ended
+}
+
+// isTime reports whether a limit is one of time: an agent that reaches it after its result has
+// only stayed too long.
+func isTime(limit string) bool { return limit == "max-duration" || limit == "max-idle" }
 
 // consume counts a span. It adds only what the span changes: adding up all runs would take
 // longer with each of them.

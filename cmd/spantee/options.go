@@ -113,6 +113,7 @@ type limitOptions struct {
 	maxTools, maxTokens  int64
 	maxCost              float64
 	onLimit              string
+	grace                time.Duration
 }
 
 // The values of --on-limit.
@@ -130,6 +131,7 @@ func (o *limitOptions) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
 	o.onLimit = onLimitWarn
 	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
+	f.DurationVar(&o.grace, "grace", 0, "end an agent that does not exit, once it has printed nothing for `TIME` after its result; the exit status is the result's")
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have

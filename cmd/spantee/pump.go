@@ -131,16 +131,23 @@ func (p *pump) checkStall(now time.Time, idle time.Duration) {
 }
 
 // checkLimits reports the limits that were reached since the last call and, with
-// --on-limit=kill, ends the agent.
+// --on-limit=kill, ends the agent. With --grace, it ends an agent that stays after its result.
 func (p *pump) checkLimits(idle time.Duration) {
 	for _, limit := range p.limits.check(idle) {
 		p.stream.Mapper.NoteLimit(limit)
 		p.stream.Changed()
-		kill := p.limits.kills()
+		kill := p.limits.onLimit == onLimitKill
 		if kill {
-			p.limits.agent.Kill()
+			_, finished := p.stream.Mapper.Finished()
+			p.limits.end(finished && isTime(limit))
 		}
 		p.say.limitReached(limit, kill)
+	}
+	if p.limits.graceIsOver(idle) {
+		if _, finished := p.stream.Mapper.Finished(); finished {
+			p.limits.end(true)
+			p.say.graceOver(p.limits.grace)
+		}
 	}
 }
 

@@ -124,6 +124,11 @@ func (r *reporter) limitReached(limit string, ends bool) {
 	r.say("the agent reached --%s%s", limit, action)
 }
 
+// graceOver reports that the agent is ended although it reached no limit.
+func (r *reporter) graceOver(grace time.Duration) {
+	r.say("the agent has not exited although it printed its result and then nothing for %v: ending it", grace)
+}
+
 // outputCut reports a process that the agent left running.
 func (r *reporter) outputCut() {
 	r.note("a process left running by the agent still has stdout open; its output is lost from now on")

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -72,7 +73,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestLimits runs an agent that prints a whole run and never ends by itself: its
+// TestLimits runs an agent that breaks off in a run and never ends by itself: its
 // own child holds the other end of a pipe.
 func TestLimits(t *testing.T) {
 	for _, limit := range []string{"max-tools=1", "max-idle=10ms", "max-duration=10ms"} {
@@ -84,7 +85,7 @@ func TestLimits(t *testing.T) {
 			}
 			defer r.Close()
 			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint(), "FIXTURE=../../testdata/cursor/parallel-tools.jsonl"},
-				"exec", "--"+limit, "--on-limit=kill", "--flush-timeout=20s", "--", "sh", "-c", `(trap "" TERM; exec sleep 1000) & cat "$FIXTURE"; wait`)
+				"exec", "--"+limit, "--on-limit=kill", "--flush-timeout=20s", "--", "sh", "-c", `(trap "" TERM; exec sleep 1000) & grep -v '"type":"result"' "$FIXTURE"; wait`)
 			cmd.ExtraFiles = []*os.File{w}
 			err = cmd.Run()
 			w.Close()
@@ -106,6 +107,84 @@ func TestLimits(t *testing.T) {
 			}
 			if !found {
 				t.Error("no root ended by SIGTERM")
+			}
+		})
+	}
+}
+
+// An agent that stays after its result is ended, and the run is what its result says. Its
+// child holds the other end of a pipe.
+func TestGrace(t *testing.T) {
+	long(t)
+	const (
+		success    = "../../testdata/cursor/parallel-tools.jsonl"
+		failure    = "../../testdata/cursor/result-error.jsonl"
+		background = "../../testdata/cursor/background-of-earlier-run.jsonl"
+	)
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		script string
+		code   int
+		error  string // on the root
+		limit  string // that was reached
+		exits  bool   // by itself
+	}{
+		{name: "sleeps", args: []string{"--grace=10ms"}, script: "cat " + success + "; sleep 1000 & wait"},
+		{name: "failed", args: []string{"--grace=10ms"}, script: "cat " + failure + "; sleep 1000 & wait", code: 1, error: "error"},
+		{name: "ignores SIGTERM", args: []string{"--grace=10ms"}, script: `trap "" TERM; cat ` + success + "; sleep 1000 & wait"},
+		{name: "prints again", args: []string{"--grace=10ms"}, script: `trap "echo bye; tail -1 ` + success + `; exit 7" TERM; cat ` + success + "; sleep 1000 & wait"},
+		{name: "max-idle", args: []string{"--max-idle=10ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
+		{name: "max-duration", args: []string{"--max-duration=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-duration"},
+		{name: "works in the background", args: []string{"--grace=10ms"}, script: "head -8 " + background + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
+		{name: "broke off", args: []string{"--grace=10ms"}, script: `grep -v '"type":"result"' ` + success + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
+		{name: "exits", args: []string{"--grace=1h"}, script: "cat " + success + "; exit 3", code: 3, error: "3", exits: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			receiver := receivertest.Start(t)
+			r, w := newPipe(t)
+			file := filepath.Join(t.TempDir(), "receipt.json")
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint()},
+				append(append([]string{"exec", "--flush-timeout=20s", "--receipt", file}, tc.args...), "--", "sh", "-c", tc.script)...)
+			cmd.ExtraFiles = []*os.File{w}
+			_ = cmd.Run()
+			w.Close()
+			if got := cmd.ProcessState.ExitCode(); got != tc.code {
+				t.Errorf("status %d, want %d; %v", got, tc.code, cmd.ProcessState)
+			}
+			if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("its child is there: %v", err)
+			}
+			want := ""
+			switch {
+			case tc.limit != "":
+				want = "spantee: the agent reached --" + tc.limit + ": ending the agent\n"
+			case !tc.exits:
+				want = "spantee: the agent has not exited although it printed its result and then nothing for 10ms: ending it\n"
+			}
+			if got := cmd.stderr.String(); got != want {
+				t.Errorf("stderr %q, want %q", got, want)
+			}
+			roots := rootsOf(receiver)
+			if len(roots) != 1 {
+				t.Fatalf("%d roots", len(roots))
+			}
+			ended := attribute(roots[0], "spantee.ended_after_result")
+			if errorType(roots[0]) != tc.error || (ended != "") == tc.exits {
+				t.Errorf("error %q, ended after the result: %q", errorType(roots[0]), ended)
+			}
+			var got struct {
+				Ended  bool     `json:"ended_after_result"`
+				Exit   int      `json:"exit_status"`
+				Limits []string `json:"limits_reached"`
+			}
+			b, err := os.ReadFile(file)
+			if err == nil {
+				err = json.Unmarshal(b, &got)
+			}
+			if err != nil || got.Ended == tc.exits || got.Exit != tc.code || strings.Join(got.Limits, " ") != tc.limit {
+				t.Errorf("receipt: %v, %+v", err, got)
 			}
 		})
 	}

@@ -55,7 +55,8 @@ type Delivery struct {
 
 // Totals are the facts that a Receipt and a Run have in common.
 type Totals struct {
-	Succeeded bool `json:"succeeded"`
+	Succeeded        bool `json:"succeeded"`
+	EndedAfterResult bool `json:"ended_after_result"` // exec ended the agent, which stayed after its result
 	Times
 	Counts
 	Usage

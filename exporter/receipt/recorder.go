@@ -34,16 +34,18 @@ type Recorder struct {
 // A record is what the spans of a run say.
 type record struct {
 	runs.Run
-	start, end    uint64 // of the root
-	version       string
-	stalls        int
-	limits        []string
-	models        []Model
-	modelsByEvent bool                 // the root's events say what each model used
-	steps         map[string]*Subagent // what was done below a span, by the span's id
-	subagents     []Subagent
-	busy          periods // of model calls, tools and approvals
-	approvals     periods
+	start, end uint64 // of the root
+	version    string
+	stalls     int
+	limits     []string
+
+	endedAfterResult bool
+	models           []Model
+	modelsByEvent    bool                 // the root's events say what each model used
+	steps            map[string]*Subagent // what was done below a span, by the span's id
+	subagents        []Subagent
+	busy             periods // of model calls, tools and approvals
+	approvals        periods
 }
 
 // Add adds a finished span. Background work may end after the root of its run.
@@ -179,6 +181,7 @@ func (r *record) addModel(name string, usage Usage) {
 func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
+	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
 		case semconv.EventStall:
@@ -208,7 +211,7 @@ func (r *record) describe(trace string) Run {
 	if !r.Rooted {
 		start, end, run.ErrorType = r.Start, r.End, semconv.ErrorInterrupted
 	}
-	run.Succeeded = run.ErrorType == ""
+	run.Succeeded, run.EndedAfterResult = run.ErrorType == "", r.endedAfterResult
 	run.Times = Times{
 		Start: instant(start), End: instant(end), Seconds: seconds(end - start),
 		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
@@ -231,6 +234,7 @@ func (r *record) describe(trace string) Run {
 func (t *Totals) addRun(run *Totals, used Usage) {
 	first := t.Spans == 0
 	t.Succeeded = run.Succeeded && (first || t.Succeeded)
+	t.EndedAfterResult = t.EndedAfterResult || run.EndedAfterResult
 	if first || run.Start.Before(t.Start) {
 		t.Start = run.Start
 	}

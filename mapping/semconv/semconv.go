@@ -151,10 +151,11 @@ const (
 	ModelMillis         = "spantee.model_ms"
 	ToolSeconds         = "spantee.tool_seconds" // with at least one tool running
 	ToolMillis          = "spantee.tool_ms"
-	MaxRepeats          = "spantee.max_repeats"    // the most of its tool calls' ToolRepeat
-	IdleMillis          = "spantee.idle_ms"        // of a stall
-	Limit               = "spantee.limit"          // max-duration, max-idle, max-tools, max-tokens or max-cost
-	UntracedBytes       = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
+	MaxRepeats          = "spantee.max_repeats"        // the most of its tool calls' ToolRepeat
+	IdleMillis          = "spantee.idle_ms"            // of a stall
+	Limit               = "spantee.limit"              // max-duration, max-idle, max-tools, max-tokens or max-cost
+	EndedAfterResult    = "spantee.ended_after_result" // exec ended the agent, which stayed after its result
+	UntracedBytes       = "spantee.untraced_bytes"     // of the stream, after tracing was abandoned
 	UntracedLines       = "spantee.untraced_lines"
 	UsageInput          = "spantee.usage.input_tokens" // totals, where chats have the counts
 	UsageOutput         = "spantee.usage.output_tokens"
