@@ -30,11 +30,11 @@ const (
 )
 
 // newClaims returns nil if there is nothing to claim, or if nothing may be kept on disk.
-func (t *tracing) newClaims() *claims {
-	if t.to.Exporter == nil || t.cfg.spool == nil {
+func (s *sinks) newClaims() *claims {
+	if s.to.Exporter == nil || s.cfg.spool == nil {
 		return nil
 	}
-	return &claims{Claims: follow.ClaimsIn(filepath.Dir(t.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
+	return &claims{Claims: follow.ClaimsIn(filepath.Dir(s.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
 }
 
 // begun claims a run of a session. runs counts the runs of the stream until then, so that

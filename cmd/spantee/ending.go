@@ -12,70 +12,79 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
+// An ending delivers what is left when a stream has ended, and says what became of it.
+type ending struct {
+	sinks   *sinks
+	say     *reporter
+	timeout time.Duration // of --flush-timeout
+
+	deadline time.Time // of everything at the end
+	result   result
+}
+
 // endBy sets the deadline. For a live stream, it is also that of an stderr that nobody
 // reads.
-func (t *tracing) endBy(timeout time.Duration) {
-	t.deadline = time.Now().Add(timeout)
-	if t.to.Live {
-		t.say.w.EndBy(t.deadline)
+func (e *ending) endBy(timeout time.Duration) {
+	e.deadline = time.Now().Add(timeout)
+	if e.sinks.to.Live {
+		e.say.w.EndBy(e.deadline)
 	}
 }
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.
-func (t *tracing) endAll() {
+func (e *ending) endAll() {
 	treeDone := make(chan error, 1)
 	go func() {
-		if t.tree == nil {
+		if e.sinks.tree == nil {
 			treeDone <- nil
 			return
 		}
-		treeDone <- t.tree.Close()
+		treeDone <- e.sinks.tree.Close()
 	}()
-	t.deliver()
+	e.deliver()
 	if err := <-treeDone; err != nil { // stderr has a deadline of its own
-		t.say.problem(fmt.Errorf("the tree: %w", err))
+		e.say.problem(fmt.Errorf("the tree: %w", err))
 	}
 }
 
 // deliver delivers the spans, and then the metrics, because metrics include what became
 // of the spans.
-func (t *tracing) deliver() {
-	t.deliverSpans()
-	t.endMetrics()
-	t.claims.wait(t.deadline)
+func (e *ending) deliver() {
+	e.deliverSpans()
+	e.endMetrics()
+	e.sinks.claims.wait(e.deadline)
 }
 
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole
 // delivery; for a recording, each answer of the collector.
-func (t *tracing) deliverSpans() {
-	e := t.to.Exporter
-	if e == nil {
+func (e *ending) deliverSpans() {
+	if e.sinks.to.Exporter == nil {
 		return
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), t.deadline)
-	if !t.to.Live {
+	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
+	if !e.sinks.to.Live {
 		cancel()
-		ctx, cancel = t.whileAccepting()
+		ctx, cancel = e.whileAccepting()
 	}
 	defer cancel()
-	t.result.delivery = e.Close(ctx)
-	if !t.to.Live {
-		t.endBy(t.flushTimeout)
+	e.result.delivery = e.sinks.to.Exporter.Close(ctx)
+	if !e.sinks.to.Live {
+		e.endBy(e.timeout)
 		if ctx.Err() != nil { // the collector has used up what an stderr that nobody reads would get
-			t.say.w.EndBy(time.Now())
+			e.say.w.EndBy(time.Now())
 		}
 	}
 }
 
 // whileAccepting returns a context that ends when the collector has accepted nothing
 // for as long as it is until the deadline.
-func (t *tracing) whileAccepting() (context.Context, context.CancelFunc) {
-	patience := time.Until(t.deadline)
+func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
+	patience := time.Until(e.deadline)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for before := -1; t.to.Exporter.Finished() != before; {
-			before = t.to.Exporter.Finished()
+		for before := -1; e.sinks.to.Exporter.Finished() != before; {
+			before = e.sinks.to.Exporter.Finished()
 			select {
 			case <-ctx.Done():
 			case <-time.After(patience):
@@ -86,21 +95,21 @@ func (t *tracing) whileAccepting() (context.Context, context.CancelFunc) {
 }
 
 // endMetrics gives a collector what is left of the time for the metrics.
-func (t *tracing) endMetrics() {
-	ctx, cancel := context.WithDeadline(context.Background(), t.deadline)
+func (e *ending) endMetrics() {
+	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
-	o := &t.result
-	o.metrics = t.metrics.close(ctx, o.delivery)
+	o := &e.result
+	o.metrics = e.sinks.metrics.close(ctx, o.delivery)
 	o.delivery.AddLosses(o.metrics.Losses)
 	o.delivery.Earlier.Add(o.metrics.Earlier)
 }
 
 // finish reports, and serves the page, if there is one, until a signal.
-func (t *tracing) finish(end proc.Status, signals <-chan os.Signal, disarm func()) error {
-	end = t.conclude(end)
-	t.say.print(t.result, t.hasDestination())
+func (e *ending) finish(end proc.Status, signals <-chan os.Signal, disarm func()) error {
+	end = e.conclude(end)
+	e.say.print(e.result, e.sinks.any())
 	disarm()
-	t.stay(end, signals)
+	e.stay(end, signals)
 	return end.Err()
 }
 
@@ -109,22 +118,22 @@ const minWait = 500 * time.Millisecond
 
 // conclude writes the receipt and what GitHub Actions reads, after everything is
 // delivered. It returns how to end.
-func (t *tracing) conclude(end proc.Status) proc.Status {
-	a, o := t.account, &t.result
+func (e *ending) conclude(end proc.Status) proc.Status {
+	a, o := e.sinks.receipt, &e.result
 	if a == nil {
 		return end
 	}
 	r := a.recorder.Receipt()
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
-	r.UnknownTypes = tracer.UnknownTypes(t.say.unknownTypes(nil))
-	err, written := proc.Unless(time.After(max(time.Until(t.deadline), minWait)), func() error { return a.write(r, o.hangs) })
+	r.UnknownTypes = tracer.UnknownTypes(e.say.unknownTypes(nil))
+	err, written := proc.Unless(time.After(max(time.Until(e.deadline), minWait)), func() error { return a.write(r, o.hangs) })
 	if !written {
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
 	}
 	if err != nil {
-		t.say.problem(err)
+		e.say.problem(err)
 	}
-	if a.failIf != nil && t.mustFail(r) && end == (proc.Status{}) {
+	if a.failIf != nil && e.mustFail(r) && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
 	}
 	return end
@@ -132,36 +141,36 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 
 // mustFail reports whether the condition of --fail-if is true, and says so. What cannot be
 // evaluated counts as true.
-func (t *tracing) mustFail(r *receipt.Receipt) bool {
-	c := t.account.failIf
+func (e *ending) mustFail(r *receipt.Receipt) bool {
+	c := e.sinks.receipt.failIf
 	if name := c.Unstated(r); name != "" {
-		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+		e.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
 	}
 	holds, err := c.Holds(r)
 	switch {
 	case err != nil:
-		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", t.failIf, err))
+		e.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.say.failIf, err))
 	case holds:
-		t.say.problem(fmt.Errorf("--fail-if is true: %s", t.failIf))
+		e.say.problem(fmt.Errorf("--fail-if is true: %s", e.say.failIf))
 	}
 	return holds || err != nil
 }
 
 // stay keeps serving the page after a stream that ended by itself, until a signal.
-func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
-	if t.page == nil {
+func (e *ending) stay(end proc.Status, signals <-chan os.Signal) {
+	if e.sinks.page == nil {
 		return
 	}
 	if !end.Interrupted() {
 		go func() { // a signal must not wait for the disk
-			t.page.queue.Close() // the page has all spans
-			t.say.pageStays()
+			e.sinks.page.queue.Close() // the page has all spans
+			e.say.pageStays()
 		}()
 		for !proc.IsDeadly(<-signals) { // exec gets others, too
 		}
 	}
 	proc.DieOfNext(signals)
-	if lost := t.page.close(); lost > 0 {
-		t.say.notStored(lost)
+	if lost := e.sinks.page.close(); lost > 0 {
+		e.say.notStored(lost)
 	}
 }

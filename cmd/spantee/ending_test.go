@@ -55,19 +55,19 @@ func TestOneDeadline(t *testing.T) {
 				o := &options{flushTimeout: timeout, summary: true}
 				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
-				tr := &tracing{options: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil), open: new(openSpans)}
-				tr.open.tracing = tr
+				tr := &sinks{opts: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil)}
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
 				}
 				tr.addConsumers()
-				var err error
-				if tr.stream, err = tracer.New(tr.streamConfig(mapping.Options{})); err != nil {
+				mapped, err := tracer.New(tr.streamConfig(mapping.Options{}))
+				if err != nil {
 					t.Fatal(err)
 				}
-				p := &pump{
-					tracing: tr, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
+				tr.snapshots = tr.newOpenSpans(mapped)
+				p := &mapLoop{
+					stream: mapped, sinks: tr, ending: &ending{sinks: tr, say: say, timeout: timeout}, say: say, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
 				}
 				if test.mapped {
 					go p.run()
@@ -77,7 +77,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				ended := time.Now()
 				p.end(false)
-				say.print(tr.result, true)
+				say.print(p.ending.result, true)
 				if took := time.Since(ended); took > timeout+timeout/10 {
 					t.Errorf("the end took %v", took)
 				}

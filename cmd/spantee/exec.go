@@ -56,23 +56,23 @@ func execCommand() *cobra.Command {
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
 	process := tracer.NewProcess(args...)
-	tracing, err := startTracing(o, stderr, source{Options: mapping.Options{Process: process, Printed: true}})
+	setup, err := setUp(o, stderr, source{Options: mapping.Options{Process: process, Printed: true}})
 	if err != nil {
 		return err
 	}
-	say := tracing.say
+	say, ending := setup.sinks.say, setup.ending
 	var stderrPatience time.Duration // 0 if the agent writes to spantee's stderr itself
-	if tracing.cfg.content.Content != content.None {
+	if setup.sinks.cfg.content.Content != content.None {
 		stderrPatience = o.patience()
 	}
-	limits := tracing.limits
-	agent, err := proc.Start(args, tracing.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
+	limits := setup.sinks.limits
+	agent, err := proc.Start(args, setup.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
 	if err != nil {
-		tracing.endBy(o.flushTimeout)
-		tracing.deliver()
-		tracing.open.feed.Close()
+		ending.endBy(o.flushTimeout)
+		ending.deliver()
+		setup.sinks.snapshots.feed.Close()
 		say.failed(err)
-		end := tracing.conclude(proc.NotStarted(err))
+		end := ending.conclude(proc.NotStarted(err))
 		say.w.Flush()
 		return end
 	}
@@ -81,14 +81,14 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		limits.agent = agent
 	}
 	out := agent.Stdout
-	if root := tracing.stream.Mapper.Root(); tracing.hasDestination() {
+	if root := setup.stream.Mapper.Root(); setup.sinks.any() {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
-	pump := tracing.start(out, stdout)
+	loop := setup.start(out, stdout)
 	copied := make(chan error, 1)
 	closeStdout := sync.OnceValue(stdout.Close)
 	go func() {
-		err := pump.tee.Copy()
+		err := loop.tee.Copy()
 		out.Close() // so that the agent's writes fail if nobody reads
 		if err == nil {
 			_ = closeStdout() // so that what follows in the pipe can finish, even if the agent goes on
@@ -106,7 +106,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	select {
 	case err = <-copied:
 	case <-over:
-		pump.tee.Stop()
+		loop.tee.Stop()
 	}
 	agent.Stderr.AwaitRead(linger.Done())
 	if out.Cut() {
@@ -114,7 +114,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	ended := end
 	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result
-	pump.atEnd = func(m *mapping.Mapper) {
+	loop.atEnd = func(m *mapping.Mapper) {
 		m.SetExit(ended.Code, proc.SignalName(ended.Signal), agent.Stderr.String())
 		if limits == nil || !limits.afterResult || signaled {
 			return
@@ -131,7 +131,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if lost {
 		say.failed(err)
 	}
-	pump.end(false)
+	loop.end(false)
 	select {
 	case end = <-ofResult:
 	default:
@@ -142,7 +142,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if !agent.Stderr.Flush() {
 		say.w.EndBy(time.Now()) // what spantee says is not read either
 	}
-	return tracing.finish(end, signals, disarm)
+	return ending.finish(end, signals, disarm)
 }
 
 // statusOfResult returns how to end after a result with this error type.
@@ -155,16 +155,16 @@ func statusOfResult(errorType string) proc.Status {
 
 // environment returns the environment of the process, with the trace that it is
 // part of.
-func (t *tracing) environment() []string {
+func (s *setup) environment() []string {
 	env := os.Environ()
-	if t.to.Exporter == nil {
+	if s.sinks.to.Exporter == nil {
 		return env
 	}
 	env = slices.DeleteFunc(env, func(kv string) bool {
 		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
 	})
-	root := t.stream.Mapper.Root()
-	if !t.cfg.sampler.Keeps(root.TraceID()) {
+	root := s.stream.Mapper.Root()
+	if !s.sinks.cfg.sampler.Keeps(root.TraceID()) {
 		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
 	}
 	return append(env, tracer.Environment(root)...)

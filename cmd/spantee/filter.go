@@ -12,7 +12,7 @@ import (
 //
 //	stdin -> tee -> stdout                                 copies
 //	          |
-//	         pump -> mapper -> spans -> journal, tree, ... maps, and writes the journal
+//	       mapLoop -> mapper -> spans -> journal, tree, ... maps, and writes the journal
 //	                             |
 //	                          exporter                     sends
 //
@@ -24,18 +24,18 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	tracing, err := startTracing(o, stderr, from)
+	setup, err := setUp(o, stderr, from)
 	if err != nil {
 		return err
 	}
-	say := tracing.say
+	say := setup.sinks.say
 	if isTerminal(stdin) {
 		say.awaiting()
 	}
 
-	pump := tracing.start(stdin, stdout)
+	loop := setup.start(stdin, stdout)
 	copied := make(chan error, 1)
-	go func() { copied <- pump.tee.Copy() }()
+	go func() { copied <- loop.tee.Copy() }()
 
 	var end proc.Status
 	select {
@@ -46,7 +46,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		}
 	case s := <-signals:
 		end.Signal = s
-		pump.tee.Stop()
+		loop.tee.Stop()
 	}
 	disarm := proc.DieOfNext(signals)
 	if end.Signal == proc.BrokenPipe {
@@ -55,8 +55,8 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.failed(err)
 		end.Code = proc.StatusFailed
 	}
-	pump.end(end.Interrupted())
-	return tracing.finish(end, signals, disarm)
+	loop.end(end.Interrupted())
+	return setup.ending.finish(end, signals, disarm)
 }
 
 // endOfCopy returns how to end after a copy that returned err.

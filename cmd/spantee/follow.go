@@ -16,6 +16,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/agent"
@@ -87,8 +88,12 @@ func agentFolders(f agent.Folders) (folders []string) {
 //	follow.Tailer -> follow.Session -> spans -> tracer.Stream
 //	                      └─ steps -> follow.State
 type follower struct {
-	*tracing
 	followOptions
+	stream   *tracer.Stream
+	sinks    *sinks
+	ending   *ending
+	say      *reporter
+	opts     *options
 	state    *follow.State // nil if nothing is kept on disk
 	claimed  follow.Claims
 	tailer   *follow.Tailer
@@ -105,16 +110,16 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	if fo.idle <= 0 {
 		return invalid("--idle", fo.idle.String(), "more than 0s")
 	}
-	t, err := startTracing(o, stderr, source{Options: mapping.Options{Replay: time.Unix(0, 0)}, grows: true})
+	setup, err := setUp(o, stderr, source{Options: mapping.Options{Replay: time.Unix(0, 0)}, grows: true})
 	if err != nil {
 		return err
 	}
-	if !t.isNeeded() {
-		return errors.New("no spans are sent: " + t.say.whyNowhere())
+	if !setup.sinks.needed() {
+		return errors.New("no spans are sent: " + setup.sinks.say.whyNowhere())
 	}
-	t.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
+	setup.sinks.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	f := &follower{
-		tracing: t, followOptions: fo,
+		followOptions: fo, stream: setup.stream, sinks: setup.sinks, ending: setup.ending, say: setup.sinks.say, opts: o,
 		byFile: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
 	}
 	signals := proc.CatchSignals()
@@ -130,7 +135,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	<-signals
 	disarm := proc.DieOfNext(signals)
 	stop()
-	t.setWait(false) // Begin must not wait any more
+	f.sinks.setWait(false) // Begin must not wait any more
 	<-done
 	return f.end(disarm)
 }
@@ -141,7 +146,7 @@ func (f *follower) begin(names []string) error {
 	since := map[string]time.Time{} // by folder
 	if stateDir, err := spool.StateDir(); err == nil {
 		f.claimed = follow.ClaimsIn(stateDir)
-		if f.cfg.spool != nil {
+		if f.sinks.cfg.spool != nil {
 			if f.state, logs, since, err = follow.OpenState(stateDir, f.say.now); err != nil {
 				return err
 			}
@@ -156,8 +161,8 @@ func (f *follower) begin(names []string) error {
 		known = append(known, l.Files...)
 	}
 	f.checkpoint()
-	f.open.openAt = f.openAt
-	f.setWait(true) // no agent waits for this
+	f.sinks.snapshots.openAt = f.openAt
+	f.sinks.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
 	for _, l := range logs {
 		s := f.session(l)
@@ -252,7 +257,7 @@ func (f *follower) readAll(ctx context.Context, until time.Time) bool {
 
 // end delivers what is left. Open runs go on when follow is started again.
 func (f *follower) end(disarm func()) error {
-	defer f.open.feed.Close()
+	defer f.sinks.snapshots.feed.Close()
 	f.tailer.Close()
 	if f.state != nil {
 		f.state.Close()
@@ -260,13 +265,13 @@ func (f *follower) end(disarm func()) error {
 	for _, s := range f.sessions {
 		f.say.unknownTypes(s.UnknownTypes())
 	}
-	f.endBy(f.flushTimeout)
-	f.endAll()
-	end := f.conclude(proc.Status{})
-	f.say.print(f.result, f.hasDestination())
+	f.ending.endBy(f.opts.flushTimeout)
+	f.ending.endAll()
+	end := f.ending.conclude(proc.Status{})
+	f.say.print(f.ending.result, f.sinks.any())
 	disarm()
-	if f.page != nil {
-		f.page.close()
+	if f.sinks.page != nil {
+		f.sinks.page.close()
 	}
 	return end.Err()
 }
@@ -300,7 +305,7 @@ func (f *follower) changed() {
 	})
 	for _, log := range added {
 		f.byFile[log.file] = nil
-		if len(log.Kin) > 0 && (f.agent == "" || f.agent == log.Agent) {
+		if len(log.Kin) > 0 && (f.opts.agent == "" || f.opts.agent == log.Agent) {
 			f.add(log.Log, log.file)
 		}
 	}
@@ -352,7 +357,7 @@ func (f *follower) read(s *follow.Session) {
 		f.save(s)
 	}
 	if s.Grown.After(before) {
-		f.metrics.received(s.Grown)
+		f.sinks.metrics.received(s.Grown)
 		s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
 	}
 	f.look(s, time.Now())
@@ -363,9 +368,9 @@ func (f *follower) wake(s *follow.Session) error {
 	if s.IsAwake() {
 		return nil
 	}
-	return s.Wake(f.mapping(mapping.Options{Replay: s.Since, Since: s.Since}), func(outputs iter.Seq[mapping.Output]) {
+	return s.Wake(f.sinks.mapping(mapping.Options{Replay: s.Since, Since: s.Since}), func(outputs iter.Seq[mapping.Output]) {
 		for out := range outputs {
-			f.metrics.remember(out)
+			f.sinks.metrics.remember(out)
 		}
 	})
 }
@@ -378,8 +383,8 @@ func (f *follower) tick(now time.Time) {
 	for _, s := range f.sessions {
 		f.look(s, now)
 	}
-	f.open.tick(now, 0)
-	f.metrics.save()
+	f.sinks.snapshots.tick(now, 0)
+	f.sinks.metrics.save()
 	f.settled = f.saveAll() && !slices.ContainsFunc(f.sessions, (*follow.Session).IsAwake)
 }
 
@@ -393,11 +398,11 @@ func (f *follower) look(s *follow.Session, now time.Time) {
 		s.Paused = true
 		f.do(s, follow.Step{Pause: true})
 	}
-	if f.stallAfter > 0 && !s.Stalled && idle >= f.stallAfter && s.Busy() {
+	if f.opts.stallAfter > 0 && !s.Stalled && idle >= f.opts.stallAfter && s.Busy() {
 		s.Stalled = true
 		for _, agent := range s.Stall(idle) {
 			f.say.stalled(agent, idle)
-			f.metrics.stalled(agent)
+			f.sinks.metrics.stalled(agent)
 		}
 	}
 	if idle >= f.idle {
@@ -426,12 +431,12 @@ func (f *follower) do(s *follow.Session, step follow.Step) {
 // small write, makes the next process map the piece again, which gives the same spans with
 // the same ids. The journal gets no open spans, because they are mapped again, too.
 func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output]) (emitted bool) {
-	if e := f.to.Exporter; e != nil {
+	if e := f.sinks.to.Exporter; e != nil {
 		e.Begin()
 	}
 	for out := range outputs {
 		if out.Started != nil {
-			if f.result.stats.Runs++; !out.Started.Start.Before(s.Since) {
+			if f.ending.result.stats.Runs++; !out.Started.Start.Before(s.Since) {
 				f.say.runStarted(*out.Started)
 			}
 			continue
@@ -453,7 +458,7 @@ func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output])
 // checkpoint ends a piece in the journal. If that fails, the state must not get ahead of the
 // journal until it has worked.
 func (f *follower) checkpoint() {
-	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
+	f.journaled = f.sinks.to.Exporter == nil || f.sinks.to.Exporter.Checkpoint(nil) == nil
 }
 
 // saveAll saves how far all sessions were mapped. It returns false if that has to be tried

@@ -159,13 +159,13 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	m := newMeter(settings, func(err error) { t.Error(err) })
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted
-	tr := &tracing{options: &options{}, say: say, metrics: m, open: new(openSpans), to: tracer.Config{Live: true}}
-	p := &pump{tracing: tr, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
+	all := &sinks{say: say, metrics: m, snapshots: new(openSpans), to: tracer.Config{Live: true}}
+	p := &mapLoop{sinks: all, ending: &ending{sinks: all, say: say}, say: say, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
 	if err := p.tee.Copy(); err != nil {
 		t.Fatal(err)
 	}
 	p.end(false) // although nobody calls p.run
-	if r := tr.result; r.failure == nil || r.metrics.Lost == 0 || r.metrics.Delivered > 0 {
+	if r := p.ending.result; r.failure == nil || r.metrics.Lost == 0 || r.metrics.Delivered > 0 {
 		t.Errorf("%v, %+v", r.failure, r.metrics)
 	}
 	if n := len(receiver.Arrivals()); n > 0 {
@@ -192,7 +192,7 @@ func TestOpenSpansOfALiveStream(t *testing.T) {
 		counted := false
 		m := newMeter(new(otlp.Settings), func(error) { counted = true })
 		m.from = func(string) *resourcepb.Resource { panic("counted") }
-		o := &openSpans{tracing: &tracing{metrics: m, to: tracer.Config{Live: live}}, openAt: func(time.Time) iter.Seq[mapping.Output] { return slices.Values([]mapping.Output{{Agent: "agent"}}) }}
+		o := &openSpans{metrics: m, live: live, openAt: func(time.Time) iter.Seq[mapping.Output] { return slices.Values([]mapping.Output{{Agent: "agent"}}) }}
 		if o.tick(time.Now(), 0); counted != live {
 			t.Errorf("live %v: counted %v", live, counted)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/spantee/spantee/exporter/tree"
 )
 
-// An account sums up the stream for whoever reads it at the end.
-type account struct {
+// A receiptSink sums up the stream for whoever reads it at the end.
+type receiptSink struct {
 	recorder  receipt.Recorder
 	file      string                    // of the receipt; "" for none
 	output    string                    // $GITHUB_OUTPUT; "" for none
@@ -27,32 +27,32 @@ type account struct {
 	traceLink func(trace string) string // "" if there is none
 }
 
-// account returns nil if nobody reads it.
-func (o *options) account(cfg *config) (*account, error) {
-	a := &account{step: newStepSummary(o.quiet), traceLink: cfg.traceLink}
+// receiptSink returns nil if nobody reads it.
+func (o *options) receiptSink(cfg *config) (*receiptSink, error) {
+	s := &receiptSink{step: newStepSummary(o.quiet), traceLink: cfg.traceLink}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
-		a.output = os.Getenv("GITHUB_OUTPUT")
+		s.output = os.Getenv("GITHUB_OUTPUT")
 	}
 	var err error
-	if a.file, err = receiptFile(o.receipt); err != nil {
+	if s.file, err = receiptFile(o.receipt); err != nil {
 		return nil, err
 	}
 	if o.failIf != "" {
-		if a.failIf, err = condition.Parse(o.failIf); err != nil {
+		if s.failIf, err = condition.Parse(o.failIf); err != nil {
 			return nil, usageError{fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err)}
 		}
 	}
-	if a.failIf == nil && a.file == "" && a.output == "" && a.step == nil {
+	if s.failIf == nil && s.file == "" && s.output == "" && s.step == nil {
 		return nil, nil
 	}
-	return a, nil
+	return s, nil
 }
 
 // consume adds a span.
-func (a *account) consume(s *tracer.Span) {
-	a.recorder.Add(s.Facts())
-	if a.step != nil {
-		a.step.tree.Export(s.Facts())
+func (s *receiptSink) consume(span *tracer.Span) {
+	s.recorder.Add(span.Facts())
+	if s.step != nil {
+		s.step.tree.Export(span.Facts())
 	}
 }
 
@@ -79,31 +79,31 @@ func receiptFile(name string) (string, error) {
 
 // write writes the receipt to all who read it. A mapper that hangs may still use the step
 // summary.
-func (a *account) write(r *receipt.Receipt, hangs bool) error {
+func (s *receiptSink) write(r *receipt.Receipt, hangs bool) error {
 	var errs []error
 	try := func(what string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cannot write %s: %w", what, err))
 		}
 	}
-	if a.file != "" {
-		try("the receipt", r.WriteFile(a.file))
+	if s.file != "" {
+		try("the receipt", r.WriteFile(s.file))
 	}
-	if a.output != "" {
-		try("$GITHUB_OUTPUT", appendTo(a.output, func(int64) (string, error) { return a.outputs(r) }))
+	if s.output != "" {
+		try("$GITHUB_OUTPUT", appendTo(s.output, func(int64) (string, error) { return s.outputs(r) }))
 	}
-	if a.step != nil && !hangs {
-		try("the step summary", a.step.end(r, a.traceLink))
+	if s.step != nil && !hangs {
+		try("the step summary", s.step.end(r, s.traceLink))
 	}
 	return errors.Join(errs...)
 }
 
 // outputs returns the receipt as outputs of a step: its own fields, and the fields of its
 // run if it is the only one.
-func (a *account) outputs(r *receipt.Receipt) (string, error) {
+func (s *receiptSink) outputs(r *receipt.Receipt) (string, error) {
 	parts := []any{r} // of several with one name, the last counts
 	if len(r.Runs) == 1 {
-		parts = []any{r.Runs[0], map[string]string{"trace_url": a.traceLink(r.Runs[0].TraceID)}, r}
+		parts = []any{r.Runs[0], map[string]string{"trace_url": s.traceLink(r.Runs[0].TraceID)}, r}
 	}
 	fields := map[string]json.RawMessage{}
 	for _, part := range parts {

@@ -72,7 +72,9 @@ func replayCommand() *cobra.Command {
 // A replayer traces streams one after the other, and then groups of session logs, several
 // at a time.
 type replayer struct {
-	*tracing
+	sinks    *sinks
+	say      *reporter
+	opts     *options
 	since    time.Time       // if set, the start of the earliest run
 	progress *progress       // nil without a terminal
 	ctx      context.Context // ends when a signal comes
@@ -82,23 +84,23 @@ type replayer struct {
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
 	signals := proc.CatchSignals()
-	t, err := startTracing(o, stderr, source{again: "this command again"})
+	setup, err := setUp(o, stderr, source{again: "this command again"})
 	if err != nil {
 		return err
 	}
-	say := t.say
-	if !t.isNeeded() {
+	sinks, ending, say := setup.sinks, setup.ending, setup.sinks.say
+	if !sinks.needed() {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
-	r := &replayer{tracing: t, since: since, ctx: ctx}
+	r := &replayer{sinks: sinks, say: say, opts: o, since: since, ctx: ctx}
 	var end proc.Status
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		streams, groups, size := r.find(names, recursive)
-		if !r.quiet {
+		if !o.quiet {
 			r.progress = newProgress(stderr, say.w, size, bytesText)
 		}
 		for _, f := range streams {
@@ -114,18 +116,18 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	case end.Signal = <-signals:
 		proc.DieOfNext(signals)
 		interrupt()
-		t.setWait(false) // Export must not wait any more
+		sinks.setWait(false) // Export must not wait any more
 		<-done
 	}
 	say.w.Status("")
-	t.endBy(t.flushTimeout)
-	t.endAll()
-	d := t.result.delivery
+	ending.endBy(o.flushTimeout)
+	ending.endAll()
+	d := ending.result.delivery
 	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
 		end.Code = proc.StatusFailed
 	}
-	end = t.conclude(end)
-	say.print(t.result, t.hasDestination())
+	end = ending.conclude(end)
+	say.print(ending.result, sinks.any())
 	return end.Err()
 }
 
@@ -209,7 +211,7 @@ func (r *replayer) find(names []string, recursive bool) (streams []recordedFile,
 			count(files[log.Path])
 		}
 	}
-	if r.now {
+	if r.opts.now {
 		size *= 2
 	}
 	return streams, groups, size
@@ -226,7 +228,7 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 	}
 	defer func() { _ = in.Close() }()
 	log, _ := follow.DescribeLog(name, in, mapping.LogHead)
-	if len(log.Kin) == 0 || r.agent != "" && r.agent != log.Agent {
+	if len(log.Kin) == 0 || r.opts.agent != "" && r.opts.agent != log.Agent {
 		return nil
 	}
 	log.Open = func() (io.ReadCloser, error) { return r.open(name) }
@@ -258,7 +260,7 @@ func (r *replayer) skip(name string, why error) {
 
 // stream traces a stream.
 func (r *replayer) stream(f recordedFile) error {
-	if r.now && f.info.Mode()&fs.ModeNamedPipe != 0 {
+	if r.opts.now && f.info.Mode()&fs.ModeNamedPipe != 0 {
 		return errors.New("--now reads a file twice, and this is a pipe")
 	}
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] {
@@ -343,12 +345,12 @@ func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs ou
 		return stats, nil
 	}
 	o := mapping.Options{Replay: first.info.ModTime(), Since: r.since}
-	if r.now {
-		if o.Shift, err = r.shiftToNow(o.Replay, outputs); err != nil {
+	if r.opts.now {
+		if o.Shift, err = r.opts.shiftToNow(o.Replay, outputs); err != nil {
 			return stats, err
 		}
 	}
-	to := r.streamConfig(o)
+	to := r.sinks.streamConfig(o)
 	to.Lock, to.Started, to.Ended = &r.mu, nil, ended
 	stream, err := tracer.New(to)
 	if err != nil {

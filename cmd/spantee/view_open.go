@@ -18,10 +18,17 @@ import (
 // openSpans shows the spans that have not ended: on the page, in a viewer at the endpoint, in
 // the status line, and in the metrics.
 type openSpans struct {
-	*tracing
-	openAt func(now time.Time) iter.Seq[mapping.Output] // as they would end now
-	feed   *viewer.Feed                                 // nil if no viewer can be at the endpoint
-	status bool                                         // there is a status line
+	stream    *tracer.Stream
+	resources func(agent string) *resourcepb.Resource
+	content   contentConfig
+	sampler   tracer.Sampler
+	live      bool
+	page      *page // nil without --view
+	metrics   *meter
+	say       *reporter
+	openAt    func(now time.Time) iter.Seq[mapping.Output] // as they would end now
+	feed      *viewer.Feed                                 // nil if no viewer can be at the endpoint
+	status    bool                                         // there is a status line
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
@@ -31,16 +38,19 @@ type openSpans struct {
 }
 
 // newOpenSpans returns the open spans of the stream.
-func (t *tracing) newOpenSpans() *openSpans {
-	o := &openSpans{tracing: t, openAt: t.stream.Mapper.OpenAt}
-	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
+func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
+	o := &openSpans{
+		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
+		page: s.page, metrics: s.metrics, say: s.say, openAt: stream.Mapper.OpenAt,
+	}
+	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
 		return o
 	}
 	delay := feedDelay
-	if t.cfg.content.fitsViewer() { // from the beginning
+	if s.cfg.content.fitsViewer() { // from the beginning
 		delay = 0
 	}
-	to := t.cfg.to.otlp.Destination()
+	to := s.cfg.to.otlp.Destination()
 	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), delay)
 	return o
 }
@@ -52,7 +62,7 @@ const feedDelay = 100 * time.Millisecond
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream
 // learns that while it runs: nothing waits for the answer.
 func (o *openSpans) fitViewer() {
-	whole := o.cfg.content.fitsViewer() && o.feed.Found()
+	whole := o.content.fitsViewer() && o.feed.Found()
 	if whole == o.whole {
 		return
 	}
@@ -65,12 +75,12 @@ func (o *openSpans) fitViewer() {
 }
 
 // askViewer does the same for a recording, which has time to ask first.
-func (t *tracing) askViewer() {
-	if t.to.Exporter == nil || t.cfg.to.otlp == nil || !t.cfg.content.fitsViewer() {
+func (s *sinks) askViewer() {
+	if s.to.Exporter == nil || s.cfg.to.otlp == nil || !s.cfg.content.fitsViewer() {
 		return
 	}
-	if to := t.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
-		t.cfg.content.MaxAttributeBytes = wholeAttributeBytes
+	if to := s.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
+		s.cfg.content.MaxAttributeBytes = wholeAttributeBytes
 	}
 }
 
@@ -81,7 +91,7 @@ const maxOpenInterval = 4 * time.Second
 // tick shows the open spans everywhere. It is called every second, and when a run has begun
 // or got its final ids. idle is how long the stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
-	measured := o.to.Live && o.metrics.to != nil // what a recording has open is not open now
+	measured := o.live && o.metrics.to != nil // what a recording has open is not open now
 	if o.page == nil && !o.feed.Wanted() && !o.status && !measured {
 		return
 	}
@@ -121,14 +131,14 @@ func (o *openSpans) show(spans []mapping.Output) {
 		o.page.queue.Open(o.request(spans, tracer.Sampler{}))
 	}
 	if o.feed.Wanted() {
-		o.feed.Show(o.request(spans, o.cfg.sampler))
+		o.feed.Show(o.request(spans, o.sampler))
 	}
 }
 
 func (o *openSpans) request(spans []mapping.Output, of tracer.Sampler) (request []byte) {
 	for _, out := range spans {
 		if of.Keeps(out.TraceID) {
-			request = append(request, wrap(o.to.Resources(out.Agent), out.Span)...)
+			request = append(request, wrap(o.resources(out.Agent), out.Span)...)
 		}
 	}
 	return request

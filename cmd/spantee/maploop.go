@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A mapLoop reads the pieces of a stream from the tee, maps them, and watches the stream
+// between them.
+type mapLoop struct {
+	stream     *tracer.Stream
+	sinks      *sinks
+	ending     *ending
+	say        *reporter
+	tee        *tee.Tee
+	done       chan struct{} // closed when the stream is mapped
+	stallAfter time.Duration // 0 if the agent may be silent
+	log        logSearch
+
+	lastArrival time.Time // of bytes
+	stalled     bool      // since then
+	generation  int       // of the runs
+
+	atEnd func(*mapping.Mapper) // called before the mapper is closed; may be nil
+
+	// The result, once done is closed.
+	lost        tee.Lost
+	unprotected error
+}
+
+// start begins to trace what the tee copies from in to out.
+func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
+	l := &mapLoop{
+		stream: s.stream, sinks: s.sinks, ending: s.ending, say: s.sinks.say,
+		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(),
+	}
+	l.sinks.snapshots.status = l.say.mayShowStatus(out)
+	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.to.Live, Progress: l.stream.Emitted})
+	if l.sinks.needed() {
+		go l.run()
+	} else {
+		l.tee.Detach(errUnneeded)
+		close(l.done)
+	}
+	return l
+}
+
+// errUnneeded detaches a mapper whose spans have no destination.
+var errUnneeded = errors.New("tracing is disabled")
+
+// run maps the stream until its end. If the mapper panics, the stream goes on.
+func (l *mapLoop) run() {
+	defer close(l.done)
+	l.guard(l.follow)
+	whole, lost := l.tee.Ended()
+	l.guard(func() { l.finish(whole, lost) })
+}
+
+// guard recovers a panic of the mapper.
+func (l *mapLoop) guard(f func()) {
+	defer func() {
+		if why := recover(); why != nil {
+			l.tee.Detach(fmt.Errorf("a bug in spantee: %v", why))
+		}
+	}()
+	f()
+}
+
+// tickInterval is how often the stream is watched, whether anything comes or not.
+const tickInterval = time.Second
+
+// follow maps the stream.
+func (l *mapLoop) follow() {
+	for due := time.Now(); ; {
+		if now := time.Now(); !now.Before(due) {
+			l.tick(now)
+			due = now.Add(tickInterval)
+		}
+		bytes, arrived, err := l.tee.Next(due)
+		switch {
+		case err != nil:
+			return
+		case len(bytes) > 0:
+			l.consume(bytes, arrived)
+		}
+	}
+}
+
+// consume maps a piece of the stream.
+func (l *mapLoop) consume(bytes []byte, arrived time.Time) {
+	l.lastArrival, l.stalled = arrived, false
+	l.sinks.metrics.received(arrived)
+	l.sinks.snapshots.fitViewer()
+	l.stream.Write(bytes, arrived)
+	stats := l.stream.Mapper.Stats()
+	l.sinks.claims.begun(stats.Session, stats.Runs)
+	if l.sinks.to.Live {
+		l.log.follow(l.stream.Mapper, arrived)
+	}
+	l.checkLimits(0)
+	if stats.Generation != l.generation {
+		l.generation = stats.Generation
+		l.sinks.snapshots.tick(time.Now(), 0)
+	}
+}
+
+// tick does what is due because time passes.
+func (l *mapLoop) tick(now time.Time) {
+	idle := now.Sub(l.lastArrival)
+	l.log.search(l.stream.Mapper)
+	l.checkStall(now, idle)
+	l.checkLimits(idle)
+	l.sinks.snapshots.tick(now, idle)
+	l.stream.Save()
+	l.sinks.metrics.save()
+}
+
+// checkStall reports once that the agent is silent.
+func (l *mapLoop) checkStall(now time.Time, idle time.Duration) {
+	if !l.sinks.to.Live || l.stallAfter == 0 || l.stalled || idle < l.stallAfter {
+		return
+	}
+	l.stalled = true
+	l.stream.At(now)
+	for _, agent := range l.stream.Mapper.NoteStall(idle) {
+		l.say.stalled(agent, idle)
+		l.sinks.metrics.stalled(agent)
+	}
+	l.stream.Changed()
+}
+
+// checkLimits reports the limits that were reached since the last call and, with
+// --on-limit=kill, ends the agent. With --grace, it ends an agent that stays after its result.
+func (l *mapLoop) checkLimits(idle time.Duration) {
+	for _, limit := range l.sinks.limits.check(idle) {
+		l.stream.Mapper.NoteLimit(limit)
+		l.stream.Changed()
+		kill := l.sinks.limits.onLimit == onLimitKill
+		if kill {
+			_, finished := l.stream.Mapper.Finished()
+			l.sinks.limits.end(finished && isTime(limit))
+		}
+		l.say.limitReached(limit, kill)
+	}
+	if l.sinks.limits.graceIsOver(idle) {
+		if _, finished := l.stream.Mapper.Finished(); finished {
+			l.sinks.limits.end(true)
+			l.say.graceOver(l.sinks.limits.grace)
+		}
+	}
+}
+
+// finish ends all spans.
+func (l *mapLoop) finish(whole bool, lost tee.Lost) {
+	l.say.w.Status("")
+	l.stream.At(time.Now())
+	l.lost = lost
+	l.stream.Mapper.SetUntraced(lost.Bytes, lost.Lines)
+	if l.atEnd != nil {
+		l.atEnd(l.stream.Mapper)
+	}
+	l.unprotected = l.stream.Close(!whole)
+}
+
+// mapperReserve is the part of the flush timeout that is left for a mapper that has
+// waited for the disk all the time. With a flush timeout under a second, a mapper
+// that makes no progress gets this long in addition to half of that.
+const mapperReserve = 500 * time.Millisecond
+
+// end ends the trace. All of it, whatever is waited for, ends by one deadline: the flush
+// timeout after the stream ended or, if the mapper had a backlog, after the mapper made
+// its last progress.
+func (l *mapLoop) end(interrupted bool) {
+	defer l.sinks.snapshots.feed.Close()
+	idle, ok := l.awaitMapper(interrupted)
+	l.ending.endBy(l.ending.timeout - min(idle, l.ending.timeout))
+	o := &l.ending.result
+	if !ok {
+		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
+		l.ending.endMetrics()
+		return
+	}
+	o.stats, o.unprotected = l.stream.Mapper.Stats(), l.unprotected
+	l.say.unknownTypes(l.stream.Mapper.UnknownTypes())
+	if err := l.tee.Err(); !errors.Is(err, errUnneeded) {
+		o.failure, o.lost = err, l.lost
+	}
+	l.ending.endAll()
+}
+
+// awaitMapper waits for the mapper as long as the mapper makes progress. It returns
+// whether the mapper has finished, and how much of the flush timeout was spent.
+func (l *mapLoop) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
+	l.tee.End(!interrupted)
+	if !l.sinks.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
+		_, finished = l.tee.Await(l.done, math.MaxInt64)
+		return 0, finished
+	}
+	l.sinks.setWait(false)
+	patience := max(l.ending.timeout-mapperReserve, l.ending.timeout/2)
+	l.ending.endBy(patience / 2) // the mapper may be waiting for stderr
+	if spent, finished = l.tee.Await(l.done, patience); finished {
+		return spent, true
+	}
+	// The mapper may be waiting for the exporter's disk, which Close gives up.
+	l.ending.endBy(0)
+	l.ending.deliverSpans()
+	_, finished = l.tee.Await(l.done, mapperReserve)
+	return l.ending.timeout, finished
+}
