@@ -5,31 +5,34 @@ import { h } from "./dom.js";
 import { color } from "./theme.js";
 
 const day = 86400; // seconds
-const name = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+/** @type {Intl.DateTimeFormatOptions} */
+const dated = { day: "numeric", month: "short" };
 
 // chart draws measure.lines, each a label and a key of the groups, and calls choose with the day of a point that was clicked.
+// Without a value there is nothing to draw.
 /** @param {HTMLElement} box @param {Measure} measure @param {(Partial<Group> & { name: string, runs: number })[]} days @param {string} title @param {(day: string) => void} choose */
 export function chart(box, measure, days, title, choose) {
   const { lines, format } = measure;
+  if (!days.some((d) => lines.some(([, key]) => d[key]))) return undefined;
+  const otherYear = [days[0], days[days.length - 1]].some((d) => Number(d.name.slice(0, 4)) !== new Date().getFullYear());
+  const name = new Intl.DateTimeFormat(undefined, otherYear ? { ...dated, year: "numeric" } : dated);
   /** @type {(v: number | null | undefined) => string} */
   const shown = (v) => (v === null || v === undefined ? "–" : format(v));
   const grid = { stroke: color("grid"), width: 1 }, axis = { stroke: color("dim"), grid, ticks: grid, font: "11px system-ui, sans-serif" };
   const plot = new uPlot({
     width: Math.max(240, box.clientWidth), height: 190,
+    legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
     scales: {
       x: { range: (/** @type {unknown} */ _, /** @type {number} */ from, /** @type {number} */ to) => [from - day / 2, to + day / 2] },
       y: { range: (/** @type {unknown} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most * 1.05 || 1] },
     },
     series: [
-      { label: "day", value: (/** @type {unknown} */ _, /** @type {number | null} */ v) => (v === null ? "–" : name.format(v * 1e3)) },
-      ...lines.map(([label], i) => ({
-        label, stroke: color(i ? "approval" : "chat"), width: i ? 2 : 3, dash: i ? [5, 4] : [], points: { show: true, size: 8, fill: color(i ? "approval" : "chat") },
-        value: (/** @type {unknown} */ _, /** @type {number | null} */ v) => shown(v),
-      })),
+      {},
+      ...lines.map((_, i) => ({ stroke: color(i ? "approval" : "chat"), width: i ? 2 : 3, dash: i ? [5, 4] : [], points: { show: true, size: 8, fill: color(i ? "approval" : "chat") } })),
     ],
     axes: [
-      { ...axis, space: 64, incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * day), values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((s) => name.format(s * 1e3)) },
+      { ...axis, space: otherYear ? 100 : 64, incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * day), values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((s) => name.format(s * 1e3)) },
       { ...axis, size: 64, values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((n) => (n === 0 ? "0" : format(n))) },
     ],
   }, [
@@ -37,7 +40,7 @@ export function chart(box, measure, days, title, choose) {
     ...lines.map(([, key]) => days.map((d) => d[key] ?? null)),
   ], box);
   const text = `${title} by day: ` + days.filter((d) => d.runs).map((d) => `${d.name} ${lines.map(([label, key]) => `${label} ${shown(d[key])}`).join(", ")}`).join("; ");
-  plot.root.prepend(h("span", { class: "unseen" }, text));
+  plot.root.prepend(h("span", { class: "unseen" }, text), ...lines.map(([label], i) => h("span", { class: i ? "line-name dashed" : "line-name" }, label)));
   plot.over.addEventListener("click", (e) => {
     const at = days[plot.posToIdx(e.offsetX)];
     if (at?.runs) choose(at.name);

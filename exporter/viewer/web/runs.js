@@ -129,7 +129,8 @@ export function runsView({ main, crumbs, signal, address }) {
 
     /** @type {Column<Group>} */
     const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
-    fill(table, sorted("sort", "runs", [name, ...columns], groups, { ...all, name: "All" }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
+    const known = columns.filter(({ key }) => groups.some((g) => g[key] || key === "stated" && g.computedRuns));
+    fill(table, sorted("sort", "runs", [name, ...known], groups, { ...all, name: "All" }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
       checked: picked.includes(g.name), disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) })),
       groups.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(groups.length)} are shown.`));
     compareGroups(groups);
