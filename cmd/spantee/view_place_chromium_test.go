@@ -320,6 +320,7 @@ func TestChromiumShift(t *testing.T) {
 		{"search", "/#/?q=needle", `document.querySelectorAll("a.found mark").length >= 60`},
 		{"session", "/#/trace/" + sessions[0].ID, `document.querySelectorAll(".entry").length > 0`},
 		{"hits", "/#/trace/" + sessions[0].ID + "?find=needle", `document.querySelector(".hits-line mark")`},
+		{"runs", "/#/runs", `document.querySelector("table.runs tbody tr")`},
 		{"compare", "/#/compare/" + sessions[0].ID + "/" + sessions[1].ID, `document.querySelector(".steps tbody tr")`},
 	} {
 		c.open(v.page + page.address)

@@ -391,6 +391,12 @@ func (t term) at(text []word) bool {
 func excerptOf(text string, marks [][2]int) []string {
 	const before, after = 20, 120
 	from, to := max(0, marks[0][0]-before), min(len(text), marks[0][1]+after)
+	if i := strings.IndexFunc(text[from:marks[0][0]], unicode.IsSpace); i >= 0 && from > 0 { // whole words
+		from += i
+	}
+	if i := strings.LastIndexFunc(text[marks[0][1]:to], unicode.IsSpace); i >= 0 && to < len(text) {
+		to = marks[0][1] + i
+	}
 	clean := func(part string) string {
 		var b strings.Builder
 		space := false

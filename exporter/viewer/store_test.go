@@ -3,6 +3,7 @@ package viewer
 import (
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -217,6 +218,12 @@ func TestListFindsContent(t *testing.T) {
 	found, ok, err := s.Hits(t.Context(), id, "testtotal")
 	if !ok || err != nil || found.Total != 1 || found.Hits[0].Span != "0000000000000002" || strings.Join(found.Hits[0].Text, "|") != "--- FAIL: |TestTotalWithCoupon|" {
 		t.Errorf("%+v %v", found, err)
+	}
+	s.Add(from("a", span(3, 1, 0, "invoke_agent x", 7, 8), span(3, 2, 1, "execute_tool shell", 7, 8, str(semconv.ToolResult, strings.Repeat("beginning ", 9)+"needle"+strings.Repeat(" continuation", 20)))))
+	id, _ = parseTraceID(s.List(Query{Search: "needle", Limit: 9}).Sessions[0].ID)
+	found, _, err = s.Hits(t.Context(), id, "needle")
+	if got := strings.Join(found.Hits[0].Text, ""); err != nil || !regexp.MustCompile(`^…( beginning)+ needle( continuation)+ …$`).MatchString(strings.Join(strings.Fields(got), " ")) {
+		t.Errorf("the excerpt is %q %v", got, err) // of whole words
 	}
 	if got := l.Sessions[0].Prompt; got != "Fix the Coupon code" {
 		t.Errorf("the prompt is %q", got)

@@ -58,7 +58,7 @@ export const exactMoment = (us) => new Date(us / 1e3).toISOString();
 
 // money is in US dollars.
 /** @type {(usd: number) => string} */
-export const money = (usd) => (usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995 ? `$${usd.toFixed(2)}` : usd >= 0.01 ? `$${usd.toFixed(3)}` : `$${usd.toPrecision(2)}`);
+export const money = (usd) => (!usd ? "$0" : usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995 ? `$${usd.toFixed(2)}` : usd >= 0.01 ? `$${usd.toFixed(3)}` : `$${usd.toPrecision(2)}`);
 
 // size is a number of bytes.
 /** @param {number} n */

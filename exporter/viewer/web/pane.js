@@ -69,7 +69,7 @@ export class Pane {
     const { box, ids } = this;
     if (Math.abs(box.scrollTop - this.top) < 1 || box.clientWidth !== this.width) return;
     this.top = box.scrollTop;
-    this.following = this.to === ids.length && box.scrollTop + box.clientHeight >= box.scrollHeight - slack;
+    this.following = box.scrollTop + box.clientHeight >= box.scrollHeight - slack;
     let i = 0, top = this.topOf(this.list);
     while (i < ids.length - 1 && top + this.height(i) <= 0) top += this.height(i++);
     const el = this.element(i);

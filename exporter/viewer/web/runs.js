@@ -197,7 +197,7 @@ const measures = {
   "tool time": { lines: [["p50", "toolP50"], ["p95", "toolP95"]], format: duration },
   failures: { lines: [["runs", "runs"], ["failed", "failed"]], format: count },
   tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly },
-  cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: (v) => (v ? money(v) : "$0") },
+  cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: money },
 };
 
 /** @param {number} a @param {number} b */

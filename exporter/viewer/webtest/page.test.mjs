@@ -287,7 +287,7 @@ test("time", () => {
   assert.equal(step, 5 * s);
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
   assert.deepEqual([0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
-  assert.deepEqual([0.001234, 0.05, 1.5, 250].map(money), ["$0.0012", "$0.050", "$1.50", "$250"]);
+  assert.deepEqual([0, 0.001234, 0.05, 1.5, 250].map(money), ["$0", "$0.0012", "$0.050", "$1.50", "$250"]);
   assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
 });
