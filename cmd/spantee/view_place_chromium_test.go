@@ -337,3 +337,20 @@ func TestChromiumShift(t *testing.T) {
 		t.Errorf("smaller than 24 pixels: %q", small)
 	}
 }
+
+// A success that its root makes doubtful does not look like one, in the list and above the session.
+func TestChromiumDoubts(t *testing.T) {
+	c := startChromium(t)
+	c.do(chromedp.EmulateViewport(1280, 800))
+	v := viewWhole(t, "approvals.jsonl")
+	c.open(v.page + "/")
+	const seen = `(() => {
+		const el = document.querySelector(%q), box = el.getBoundingClientRect();
+		return /^ended, but .*\bdenied/.test(el.innerText) && el.scrollWidth <= el.clientWidth && document.elementFromPoint(box.left + 5, box.top + 5) === el;
+	})()`
+	c.await(seen, ".sessions .outcome.mixed")
+	c.screenshot("list")
+	c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
+	c.await(seen, ".head .outcome.mixed")
+	c.screenshot("session")
+}

@@ -14,22 +14,23 @@ type Session struct {
 	ID string `json:"id"`
 	runs.Identity
 	runs.Counts
-	Service      string  `json:"service"`
-	Start        int64   `json:"start"` // microseconds since 1970
-	End          int64   `json:"end"`
-	Timeless     bool    `json:"timeless,omitempty"` // only the order of its steps is known
-	FirstChunk   int64   `json:"firstChunk"`         // microseconds
-	Input        int64   `json:"input"`
-	Output       int64   `json:"output"`
-	Cached       int64   `json:"cached"`            // read from the cache, part of Input
-	Written      int64   `json:"written,omitempty"` // to the cache, part of Input
-	Cost         float64 `json:"cost"`              // US dollars
-	CostStated   bool    `json:"costStated,omitempty"`
-	Ended        bool    `json:"ended"`   // its root has arrived
-	Failure      string  `json:"failure"` // the root's, if it failed
-	LastReceived int64   `json:"came"`    // when its last span arrived, in microseconds since 1970
-	Pinned       bool    `json:"pinned,omitempty"`
-	Now          *Now    `json:"now,omitempty"`
+	Service      string       `json:"service"`
+	Start        int64        `json:"start"` // microseconds since 1970
+	End          int64        `json:"end"`
+	Timeless     bool         `json:"timeless,omitempty"` // only the order of its steps is known
+	FirstChunk   int64        `json:"firstChunk"`         // microseconds
+	Input        int64        `json:"input"`
+	Output       int64        `json:"output"`
+	Cached       int64        `json:"cached"`            // read from the cache, part of Input
+	Written      int64        `json:"written,omitempty"` // to the cache, part of Input
+	Cost         float64      `json:"cost"`              // US dollars
+	CostStated   bool         `json:"costStated,omitempty"`
+	Ended        bool         `json:"ended"`            // its root has arrived
+	Failure      string       `json:"failure"`          // the root's, if it failed
+	Doubts       []runs.Doubt `json:"doubts,omitempty"` // what makes its success doubtful
+	LastReceived int64        `json:"came"`             // when its last span arrived, in microseconds since 1970
+	Pinned       bool         `json:"pinned,omitempty"`
+	Now          *Now         `json:"now,omitempty"`
 }
 
 // newSession returns a run as it is listed, without what depends on its open spans.
@@ -39,7 +40,7 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
 		Start: microseconds(r.Start), End: microseconds(r.End), Timeless: r.Timeless(),
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Written: u.CacheWriteTokens, Cost: u.Cost, CostStated: u.CostKnown,
-		Failure: r.Failure, LastReceived: now.UnixMicro(),
+		Failure: r.Failure, Doubts: r.Doubts, LastReceived: now.UnixMicro(),
 	}
 }
 

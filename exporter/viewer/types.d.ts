@@ -6,7 +6,7 @@ interface Session {
   start: number; end: number; came: number; firstChunk: number;
   spans: number; errors: number; turns: number; tools: number; toolErrors: number;
   input: number; output: number; cached: number; written?: number; cost: number; costStated?: boolean;
-  ended: boolean; pinned?: boolean; timeless?: boolean; now?: Now;
+  ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
 interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
 interface Hit { span: string; name: string; text: string[] }

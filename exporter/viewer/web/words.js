@@ -37,9 +37,17 @@ export function state(s, now = present(s) / 1e3) {
   if (s.now && isStuck(s.now, now * 1e3)) return ["stuck", `stuck${s.now.op === "tool" ? " in a tool" : ""}: ${activity(s.now, now)}`];
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
+  if (s.ended && s.doubts?.length) return ["mixed", `ended, but ${s.doubts.map(doubt).join(", ")}`];
   if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
+
+// doubt says in words what makes a success doubtful.
+/** @type {(d: { name: string, count: number }) => string} */
+const doubt = ({ name, count: n }) => ({
+  ends_on_tool: "said nothing after its last tool", last_command_failed: "its last command failed", no_work: "did nothing", empty_answer: "its answer is empty",
+  background_running: `${plural(n, "background task")} still ran`, denied: `${plural(n, "call")} denied`, open_calls: `${plural(n, "call")} never ended`, unknown_lines: `${plural(n, "line")} not understood`,
+}[name] ?? name);
 
 // isStuck tells that an agent has been silent for --stall-after. Work in the background may be.
 /** @param {Now} n @param {number} us */

@@ -238,7 +238,8 @@ test("what goes on, in words", () => {
   assert.equal(state({ now: now({ op: "chat", stall: 0 }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // --stall-after=0s
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
-  assert.equal(headline({ ...session, prompt: "Fix it" }), "Fix it");
+  assert.deepEqual(state({ came: t0, failure: "", ended: true, errors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
+  assert.equal(headline({ ...session, prompt: "Fix **it**" }), "Fix it");
   assert.equal(headline({ ...session, first: "go test ./..." }), "go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
 });
