@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,14 +27,6 @@ const (
 	// logBehind is how much later than the stream a log may say that a run began.
 	logBehind = 10 * time.Second
 )
-
-// newClaims returns nil if there is nothing to claim, or if nothing may be kept on disk.
-func (s *sinks) newClaims() *claims {
-	if s.to.Exporter == nil || s.cfg.spool == nil {
-		return nil
-	}
-	return &claims{Claims: follow.ClaimsIn(filepath.Dir(s.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
-}
 
 // begun claims a run of a session. runs counts the runs of the stream until then, so that
 // the session's next run is claimed, too. begun is called as soon as the session is known,

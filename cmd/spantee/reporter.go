@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
@@ -127,6 +128,41 @@ func (r *reporter) limitReached(limit string, ends bool) {
 // graceOver reports that the agent is ended although it reached no limit.
 func (r *reporter) graceOver(grace time.Duration) {
 	r.say("the agent has not exited although it printed its result and then nothing for %v: ending it", grace)
+}
+
+// minStatusWidth is the least width, in columns, in which a status is readable.
+const minStatusWidth = 40
+
+// mayShowStatus reports whether there is a status line. Another program that prints to the
+// terminal would garble it, so stdout must not be the terminal, nor a pipe, because whatever
+// reads the pipe may print there. A recording has no status.
+func (r *reporter) mayShowStatus(stdout *os.File) bool {
+	if r.again != "" || !r.terminal || r.quiet || r.cfg.display.dumb || isTerminal(stdout) {
+		return false
+	}
+	info, err := stdout.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0
+}
+
+// showStatus says on the last line of the terminal what the agent does. Whatever else is said
+// takes its place.
+func (r *reporter) showStatus(spans []mapping.Output, idle time.Duration) {
+	if !proc.InForeground(r.stderr) { // the last line is the shell's
+		r.w.ForgetStatus()
+		return
+	}
+	style := r.cfg.display.treeStyle(r.stderr)
+	if style.Width < minStatusWidth {
+		r.w.Status("")
+		return
+	}
+	var open []*runs.Span
+	for _, out := range spans {
+		if span := new(runs.Span); span.Read(out.Span) == nil { // the mapper's spans are valid
+			open = append(open, span)
+		}
+	}
+	r.w.Status(style.Status(open, idle))
 }
 
 // outputCut reports a process that the agent left running.

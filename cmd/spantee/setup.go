@@ -23,22 +23,6 @@ type setup struct {
 	ending *ending
 }
 
-// sinks are who gets the spans.
-type sinks struct {
-	opts *options
-	cfg  *config
-	say  *reporter
-	to   tracer.Config // of each stream, except for the mapping
-
-	metrics   *meter
-	tree      *tree.Writer // nil without --tree
-	page      *page        // nil without --view
-	receipt   *receiptSink // nil if nobody reads it
-	limits    *limits      // nil without a limit
-	snapshots *openSpans
-	claims    *claims // nil unless follow must leave out the runs
-}
-
 // setUp sets up what the flags and the environment ask for.
 func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	say := newReporter(o, stderr)
@@ -110,56 +94,4 @@ func (s *sinks) meter(spans exporter.Client) *meter {
 	}
 	m.spans, m.from, m.spool = spans, s.to.Resources, s.cfg.spool
 	return m
-}
-
-// addConsumers adds who gets the spans besides the exporter.
-func (s *sinks) addConsumers() {
-	add := func(c tracer.Consumer) { s.to.Consumers = append(s.to.Consumers, c) }
-	if s.limits != nil {
-		add(s.limits.consume)
-	}
-	if s.page != nil {
-		add(s.page.consume)
-	}
-	if s.receipt != nil {
-		add(s.receipt.consume)
-	}
-	if s.tree != nil {
-		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
-	}
-	if s.metrics.to != nil {
-		add(s.metrics.consume)
-	}
-}
-
-// streamConfig returns the configuration of a stream. o has the options of that stream alone.
-func (s *sinks) streamConfig(o mapping.Options) tracer.Config {
-	to := s.to
-	to.Mapping = s.mapping(o)
-	to.Started, to.Ended = s.say.runStarted, s.say.runEnded
-	return to
-}
-
-// mapping adds the options that all streams have.
-func (s *sinks) mapping(o mapping.Options) mapping.Options {
-	c := s.cfg.content
-	o.Content, o.Redactor, o.MaxAttributeBytes = c.Content, c.Redactor, c.MaxAttributeBytes
-	o.Agent, o.Deltas, o.MaxSpanEvents = s.opts.agent, mapping.Deltas(s.opts.deltas), s.opts.maxSpanEvents
-	o.Parent = s.cfg.parent
-	return o
-}
-
-// any reports whether anybody gets the spans.
-func (s *sinks) any() bool {
-	return s.to.Exporter != nil || s.tree != nil || s.page != nil || s.receipt != nil
-}
-
-// needed reports whether anything is done with the spans.
-func (s *sinks) needed() bool { return s.to.Exporter != nil || len(s.to.Consumers) > 0 }
-
-// setWait tells the exporter whether the mapper may wait for it.
-func (s *sinks) setWait(wait bool) {
-	if s.to.Exporter != nil {
-		s.to.Exporter.SetWait(wait)
-	}
 }

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
-	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
-	"github.com/spantee/spantee/mapping"
 )
 
 // A display is what the environment says about terminals.
@@ -83,39 +81,4 @@ func (p *progress) add(n int) {
 func (p *progress) Write(b []byte) (int, error) {
 	p.add(len(b))
 	return len(b), nil
-}
-
-// minStatusWidth is the least width, in columns, in which a status is readable.
-const minStatusWidth = 40
-
-// mayShowStatus reports whether there is a status line. Another program that prints to the
-// terminal would garble it, so stdout must not be the terminal, nor a pipe, because whatever
-// reads the pipe may print there. A recording has no status.
-func (r *reporter) mayShowStatus(stdout *os.File) bool {
-	if r.again != "" || !r.terminal || r.quiet || r.cfg.display.dumb || isTerminal(stdout) {
-		return false
-	}
-	info, err := stdout.Stat()
-	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0
-}
-
-// showStatus says on the last line of the terminal what the agent does. Whatever else is said
-// takes its place.
-func (r *reporter) showStatus(spans []mapping.Output, idle time.Duration) {
-	if !proc.InForeground(r.stderr) { // the last line is the shell's
-		r.w.ForgetStatus()
-		return
-	}
-	style := r.cfg.display.treeStyle(r.stderr)
-	if style.Width < minStatusWidth {
-		r.w.Status("")
-		return
-	}
-	var open []*runs.Span
-	for _, out := range spans {
-		if span := new(runs.Span); span.Read(out.Span) == nil { // the mapper's spans are valid
-			open = append(open, span)
-		}
-	}
-	r.w.Status(style.Status(open, idle))
 }

@@ -37,24 +37,6 @@ type openSpans struct {
 	shown bool          // the viewers have some
 }
 
-// newOpenSpans returns the open spans of the stream.
-func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
-	o := &openSpans{
-		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
-		page: s.page, metrics: s.metrics, say: s.say, openAt: stream.Mapper.OpenAt,
-	}
-	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
-		return o
-	}
-	delay := feedDelay
-	if s.cfg.content.fitsViewer() { // from the beginning
-		delay = 0
-	}
-	to := s.cfg.to.otlp.Destination()
-	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), delay)
-	return o
-}
-
 // feedDelay spares short sessions the question, which takes a few percent of their time.
 // A viewer gets their spans just as early.
 const feedDelay = 100 * time.Millisecond
@@ -72,16 +54,6 @@ func (o *openSpans) fitViewer() {
 		limit = wholeAttributeBytes
 	}
 	o.stream.Mapper.SetMaxAttributeBytes(limit)
-}
-
-// askViewer does the same for a recording, which has time to ask first.
-func (s *sinks) askViewer() {
-	if s.to.Exporter == nil || s.cfg.to.otlp == nil || !s.cfg.content.fitsViewer() {
-		return
-	}
-	if to := s.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
-		s.cfg.content.MaxAttributeBytes = wholeAttributeBytes
-	}
 }
 
 // maxOpenInterval is shorter than the silence after which a viewer assumes that a

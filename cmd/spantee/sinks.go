@@ -1,0 +1,116 @@
+package main
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/exporter/viewer"
+	"github.com/spantee/spantee/mapping"
+)
+
+// sinks are who gets the spans.
+type sinks struct {
+	opts *options
+	cfg  *config
+	say  *reporter
+	to   tracer.Config // of each stream, except for the mapping
+
+	metrics   *meter
+	tree      *tree.Writer // nil without --tree
+	page      *page        // nil without --view
+	receipt   *receiptSink // nil if nobody reads it
+	limits    *limits      // nil without a limit
+	snapshots *openSpans
+	claims    *claims // nil unless follow must leave out the runs
+}
+
+// addConsumers adds who gets the spans besides the exporter.
+func (s *sinks) addConsumers() {
+	add := func(c tracer.Consumer) { s.to.Consumers = append(s.to.Consumers, c) }
+	if s.limits != nil {
+		add(s.limits.consume)
+	}
+	if s.page != nil {
+		add(s.page.consume)
+	}
+	if s.receipt != nil {
+		add(s.receipt.consume)
+	}
+	if s.tree != nil {
+		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
+	}
+	if s.metrics.to != nil {
+		add(s.metrics.consume)
+	}
+}
+
+// streamConfig returns the configuration of a stream. o has the options of that stream alone.
+func (s *sinks) streamConfig(o mapping.Options) tracer.Config {
+	to := s.to
+	to.Mapping = s.mapping(o)
+	to.Started, to.Ended = s.say.runStarted, s.say.runEnded
+	return to
+}
+
+// mapping adds the options that all streams have.
+func (s *sinks) mapping(o mapping.Options) mapping.Options {
+	c := s.cfg.content
+	o.Content, o.Redactor, o.MaxAttributeBytes = c.Content, c.Redactor, c.MaxAttributeBytes
+	o.Agent, o.Deltas, o.MaxSpanEvents = s.opts.agent, mapping.Deltas(s.opts.deltas), s.opts.maxSpanEvents
+	o.Parent = s.cfg.parent
+	return o
+}
+
+// any reports whether anybody gets the spans.
+func (s *sinks) any() bool {
+	return s.to.Exporter != nil || s.tree != nil || s.page != nil || s.receipt != nil
+}
+
+// needed reports whether anything is done with the spans.
+func (s *sinks) needed() bool { return s.to.Exporter != nil || len(s.to.Consumers) > 0 }
+
+// setWait tells the exporter whether the mapper may wait for it.
+func (s *sinks) setWait(wait bool) {
+	if s.to.Exporter != nil {
+		s.to.Exporter.SetWait(wait)
+	}
+}
+
+// newClaims returns nil if there is nothing to claim, or if nothing may be kept on disk.
+func (s *sinks) newClaims() *claims {
+	if s.to.Exporter == nil || s.cfg.spool == nil {
+		return nil
+	}
+	return &claims{Claims: follow.ClaimsIn(filepath.Dir(s.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
+}
+
+// newOpenSpans returns the open spans of the stream.
+func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
+	o := &openSpans{
+		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
+		page: s.page, metrics: s.metrics, say: s.say, openAt: stream.Mapper.OpenAt,
+	}
+	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
+		return o
+	}
+	delay := feedDelay
+	if s.cfg.content.fitsViewer() { // from the beginning
+		delay = 0
+	}
+	to := s.cfg.to.otlp.Destination()
+	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), delay)
+	return o
+}
+
+// askViewer does the same for a recording, which has time to ask first.
+func (s *sinks) askViewer() {
+	if s.to.Exporter == nil || s.cfg.to.otlp == nil || !s.cfg.content.fitsViewer() {
+		return
+	}
+	if to := s.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
+		s.cfg.content.MaxAttributeBytes = wholeAttributeBytes
+	}
+}
