@@ -7,6 +7,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
+// firstRow is where the first row of the waterfall ends, in pixels from the top of the window.
+const firstRow = `(document.querySelector(".scroller").getBoundingClientRect().top + 28 + 24)`
+
 const split = `document.querySelector(".split").getBoundingClientRect()`
 
 // On a small screen, most of the height is the session's, whatever is above it.
@@ -20,12 +23,18 @@ func TestChromiumLayout(t *testing.T) {
 		if share := eval[float64](c, split+`.height / innerHeight`); share < 0.6 {
 			t.Errorf("%.0f %% of the height for a session of %d spans", 100*share, s.Spans)
 		}
+		if end := eval[float64](c, firstRow); end > 350 { // with the line of a search
+			t.Errorf("the first row ends %v pixels down", end)
+		}
 		c.screenshot("small")
 	}
 
 	// At 200 % zoom, a window has half as many pixels.
 	c.do(chromedp.EmulateViewport(720, 450, chromedp.EmulateScale(2)))
 	c.await(`document.documentElement.scrollWidth <= innerWidth`)
+	if end := eval[float64](c, firstRow); end > 450 {
+		t.Errorf("the first row ends %v pixels down at 200 %% zoom: out of sight", end)
+	}
 	eval[bool](c, `(() => { %s.scroller.scrollIntoView(); return true; })()`, waterfall)
 	if height := eval[float64](c, waterfall+`.height`); height < 225 {
 		t.Errorf("the waterfall is %v pixels high at 200 %% zoom", height)

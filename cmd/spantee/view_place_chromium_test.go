@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -353,4 +354,54 @@ func TestChromiumDoubts(t *testing.T) {
 	c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
 	c.await(seen, ".head .outcome.mixed")
 	c.screenshot("session")
+}
+
+// With a recording of every agent, axe finds nothing on any page.
+func TestChromiumAgents(t *testing.T) {
+	c := startChromium(t)
+	c.do(chromedp.EmulateViewport(1280, 800))
+	files, err := filepath.Glob("../../testdata/*/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ofAgents []string
+	last := ""
+	for _, file := range files { // sorted: the first of each agent
+		if dir := filepath.Dir(file); dir != last && filepath.Base(dir) != "foreign" {
+			ofAgents, last = append(ofAgents, file), dir
+		}
+	}
+	v := startView(t, nil, append(append([]string{"view", "--content", "full"}, freePorts...), ofAgents...)...)
+	sessions := v.list(t).Sessions
+	if len(sessions) < len(ofAgents)-1 {
+		t.Fatalf("%d sessions in %d files", len(sessions), len(ofAgents))
+	}
+	both := func(page string) {
+		t.Helper()
+		for _, theme := range []string{"light", "dark"} {
+			c.theme(theme)
+			c.drawn()
+			c.axe(page + ", " + theme)
+		}
+	}
+	c.open(v.page + "/")
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === %d`, len(sessions))
+	both("list")
+	c.open(v.page + "/#/runs?by=agent")
+	c.await(`document.querySelector("table.runs tbody tr")`)
+	both("runs")
+	for _, s := range sessions {
+		c.open(v.page + "/#/trace/" + s.ID)
+		c.await(`document.querySelector(".entry")`)
+		both(s.Agent)
+		c.screenshot(s.Agent)
+		c.do(chromedp.KeyEvent("j"), chromedp.Click("#tab-span"))
+		c.await(`document.querySelector(".details h2")`)
+		both(s.Agent + ", span")
+		c.do(chromedp.Click("#tab-summary"))
+		both(s.Agent + ", summary")
+	}
+	c.open(fmt.Sprint(v.page, "/#/compare/", sessions[0].ID, "/", sessions[1].ID))
+	c.await(`document.querySelector(".steps tbody tr")`)
+	both("compare")
 }
