@@ -15,22 +15,11 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-func TestABacklogGoesInFewRequests(t *testing.T) {
+// A span that the receiver will never accept does not cost those it was sent with.
+func TestTheRejectedSpanIsFound(t *testing.T) {
+	const spans = 60 // fewer than maxHalvings can tell apart
 	s := newSpool(t)
-	wait(t, s, numbered(0, 300, 300))
-	c := new(fake)
-	sum, err := drainAll(t, s, c)
-	if err != nil || sum.Delivered != 300 || c.attempts != 1 {
-		t.Errorf("%+v in %d requests, %v", sum, c.attempts, err)
-	}
-}
-
-// A request that the receiver will never accept does not cost those it was
-// joined with.
-func TestTheRejectedOneOfAJoinedRequestIsFound(t *testing.T) {
-	const requests = 60 // fewer than maxHalvings can tell apart
-	s := newSpool(t)
-	wait(t, s, numbered(0, requests, 300))
+	leave(t, s, new(fake).Destination(), spooled(new(spool.Origin), numbered(0, spans, 300)...))
 	c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
 		for _, span := range spans {
 			if span.Name == "0037" {
@@ -40,7 +29,7 @@ func TestTheRejectedOneOfAJoinedRequestIsFound(t *testing.T) {
 		return nil
 	}}
 	sum, err := drainAll(t, s, c)
-	if want := (Earlier{Fates: Fates{Delivered: requests - 1, Rejected: 1}}); err != nil || sum != want || c.attempts > 1+2*maxHalvings {
+	if want := (Earlier{Delivered: spans - 1, Rejected: 1}); err != nil || sum != want || c.attempts > 1+2*maxHalvings {
 		t.Errorf("%+v in %d attempts, %v", sum, c.attempts, err)
 	}
 	rejected, _ := kept(t, s, spool.Rejected)
@@ -51,7 +40,7 @@ func TestTheRejectedOneOfAJoinedRequestIsFound(t *testing.T) {
 
 func TestAReceiverThatRejectsEverythingIsNotStormed(t *testing.T) {
 	s := newSpool(t)
-	wait(t, s, numbered(0, 300, 300))
+	leave(t, s, new(fake).Destination(), spooled(new(spool.Origin), numbered(0, 300, 300)...))
 	c := &fake{answer: answers(errBad)}
 	sum, err := drainAll(t, s, c)
 	if most := 2 << maxHalvings; err != nil || sum.Rejected != 300 || c.attempts > most {
@@ -80,7 +69,7 @@ func TestAFailedBacklogRests(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if most := seconds/int(drainRest/time.Second) + 1; asked < 2 || asked > most {
+		if most := 2 * (seconds/int(drainRest/time.Second) + 1); asked < 2 || asked > most {
 			t.Errorf("asked %d times in %d s, want %d at most", asked, seconds, most)
 		}
 		closeKeeping(t, e, time.Second)
@@ -119,11 +108,9 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 func TestFlushNamesNoFile(t *testing.T) {
 	s := newSpool(t)
 	to := spool.Destination{Protocol: spool.File, Endpoint: "/home/victim/.profile"}
-	if err := s.Put(t.Context(), to, requestOfNumbers(t, 0, 2), ""); err != nil {
-		t.Fatal(err)
-	}
+	leave(t, s, to, spooled(new(spool.Origin), numbered(0, 2, 300)...))
 	var named Client
-	flush := func() Flushed {
+	flush := func() *Flushed {
 		all, err := Flush(t.Context(), *s, func(to spool.Destination) (Client, error) {
 			if to != (spool.Destination{Protocol: spool.File}) {
 				t.Errorf("dial is told %+v", to)
@@ -146,29 +133,25 @@ func TestFlushNamesNoFile(t *testing.T) {
 	}
 }
 
-func requestOfNumbers(t *testing.T, from, to int) spool.Request {
-	t.Helper()
-	return spool.RequestOf(spooled(new(spool.Origin), numbered(from, to, 300)...))
-}
-
-// putTwoResources keeps a file of five spans, two of one resource and three of another.
-func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
+// leaveTwoResources leaves five spans, two of one resource and three of another.
+func leaveTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
 	other := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
-	spans := append(spooled(new(spool.Origin), numbered(0, 2, 300)...), spooled(other, numbered(2, 5, 300)...)...)
-	must(t, s.Put(t.Context(), c.Destination(), spool.RequestOf(spans), "it was down"))
+	leave(t, s, c.Destination(), append(spooled(new(spool.Origin), numbered(0, 2, 300)...), spooled(other, numbered(2, 5, 300)...)...))
 }
 
-// A file with spans of two resources goes in two requests, and draining may end between
-// them.
-func TestDrainingMayEndWithinAFile(t *testing.T) {
+// A log with spans of two resources goes in two requests, and sending may end between them.
+func TestSendingMayEndWithinALog(t *testing.T) {
 	s, c := newSpool(t), new(fake)
-	putTwoResources(t, s, c)
+	leaveTwoResources(t, s, c)
 	for _, want := range []int{2, 3} {
 		asked := 0
-		b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { asked++; return asked == 1 }}
-		if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier != (Earlier{Fates: Fates{Delivered: want}}) {
-			t.Errorf("%+v, %v", b.Earlier, err)
+		b := backlog{sender: &sender{client: c}, more: func(time.Duration) bool { asked++; return asked == 1 }}
+		for claim, err := range s.Claims(1) {
+			must(t, err)
+			if sum := b.send(t.Context(), claim); sum != (Earlier{Delivered: want}) {
+				t.Errorf("%+v", sum)
+			}
 		}
 	}
 	if got := fmt.Sprint(c.names()); got != "[0000 0001 0002 0003 0004]" || c.attempts != 2 {
@@ -176,12 +159,11 @@ func TestDrainingMayEndWithinAFile(t *testing.T) {
 	}
 }
 
-// TestDrainingOthers sends a file of another process whose second request has to wait once:
-// it stays the other's.
-func TestDrainingOthers(t *testing.T) {
+// A request of a log that has to wait is sent by the next flush, and the others are not sent
+// again.
+func TestARequestThatWaits(t *testing.T) {
 	s, c := newSpool(t), new(fake)
-	putTwoResources(t, s, c)
-	s.Owner = spool.NewOwner()
+	leaveTwoResources(t, s, c)
 	requests := 0
 	c.answer = func(context.Context, []*tracepb.Span) error {
 		if requests++; requests == 2 {
@@ -189,22 +171,86 @@ func TestDrainingOthers(t *testing.T) {
 		}
 		return nil
 	}
-	b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { return true }}
-	_ = b.Send(t.Context(), t.Context()) // its error says why the second request had to wait
-	if b.Earlier != (Earlier{Fates: Fates{Delivered: 5}}) || b.own != (Fates{}) || len(c.names()) != 5 {
-		t.Errorf("earlier %+v, own %+v", b.Earlier, b.own)
+	for _, want := range []int{2, 3} {
+		if sum, err := drainAll(t, s, c); sum != (Earlier{Delivered: want}) || (err != nil) != (want == 2) {
+			t.Errorf("%+v, %v", sum, err)
+		}
 	}
 }
 
-// What no destination is known of is lost all the same.
-func TestFlushCountsWhatCannotBeRead(t *testing.T) {
+// A log with metrics is removed when both are delivered.
+func TestMetricsOfAKilledProcess(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		answer      error
+		sent, again int
+	}{
+		{"accepted", nil, 1, 0},
+		{"not wanted", &UploadError{Verdict: Permanent, Err: errors.New("unimplemented")}, 1, 0},
+		{"busy", errBusy, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := newSpool(t), &metricsFake{answer: tt.answer}
+				killed := New(Config{Client: new(fake), Spool: s, Metrics: c})
+				must(t, killed.Export(nil, &spool.Snapshot{Open: spansOf(killed, numbered(0, 1, 300)), Metrics: []byte("totals")}))
+				must(t, exportOpen(killed, numbered(0, 1, 300)...)) // the metrics are still good
+				kill(t, killed, s)
+				_, err := drainAll(t, s, c)
+				if (err != nil) != (tt.again > 0) || len(c.requests) != tt.sent || c.requests[0] != "totals" {
+					t.Errorf("%q sent, %v", c.requests, err)
+				}
+				if c.answer, c.requests = nil, nil; true {
+					_, _ = drainAll(t, s, c)
+				}
+				if entries, _ := s.List(); len(c.requests) != tt.again || len(entries) > 0 {
+					t.Errorf("%q sent again, left %+v", c.requests, entries)
+				}
+				closeKeeping(t, killed, 0)
+			})
+		})
+	}
+}
+
+// A metricsFake takes metrics, too.
+type metricsFake struct {
+	fake
+	answer   error
+	requests []string
+}
+
+func (f *metricsFake) UploadMetrics(_ context.Context, request []byte) error {
+	f.requests = append(f.requests, string(request))
+	return f.answer
+}
+
+// LastMetrics gets what became of the spans, and what it returns stays in the log.
+func TestLastMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newSpool(t), new(metricsFake)
+		e := New(Config{Client: new(fake), Spool: s, Metrics: c, LastMetrics: func(_ context.Context, r Report) []byte {
+			return fmt.Append(nil, r.Delivered, " delivered")
+		}})
+		exportAll(e, numbered(0, 2, 300))
+		wantFates(t, closeKeeping(t, e, time.Second), 2, 0, 0, 0)
+		if sum, err := drainAll(t, s, c); err != nil || sum != (Earlier{}) || fmt.Sprint(c.requests) != "[2 delivered]" {
+			t.Errorf("%+v, %v, sent %q", sum, err, c.requests)
+		}
+	})
+}
+
+// What cannot be read is set aside.
+func TestFlushSetsAsideWhatCannotBeRead(t *testing.T) {
 	s := newSpool(t)
-	must(t, s.Put(t.Context(), new(fake).Destination(), requestOfNumbers(t, 0, 2), ""))
-	entries, err := s.List(t.Context())
+	leave(t, s, new(fake).Destination(), spooled(new(spool.Origin), numbered(0, 2, 300)...))
+	entries, err := s.List()
 	must(t, err)
 	must(t, os.WriteFile(entries[0].Path, make([]byte, entries[0].Bytes), 0o600))
-	all, err := Flush(t.Context(), *s, func(spool.Destination) (Client, error) { return new(fake), nil }, nil)
-	if err != nil || len(all) != 1 || all[0].Dropped != 2 {
-		t.Errorf("%+v, %v", all, err)
+	aside := 0
+	s.SetAside = func(*spool.Untrusted) { aside++ }
+	for range 2 {
+		if sum, err := drainAll(t, s, new(fake)); err != nil || sum != (Earlier{}) || aside != 1 {
+			t.Errorf("%+v, %v, %d set aside", sum, err, aside)
+		}
 	}
 }

@@ -27,6 +27,15 @@ type Client interface {
 	Destination() spool.Destination
 }
 
+// A MetricsClient sends the metrics that killed processes left.
+type MetricsClient interface {
+	Client
+
+	// UploadMetrics makes one attempt to send an encoded ExportMetricsServiceRequest. Its
+	// error is like that of UploadTraces.
+	UploadMetrics(ctx context.Context, request []byte) error
+}
+
 // A Verdict says what to do about a request that failed.
 type Verdict int
 
@@ -38,7 +47,6 @@ const (
 	Misconfigured                // no request will be accepted until the configuration is fixed, such as a token
 	TooLarge                     // the request will never be accepted, but its halves may be
 	Partial                      // accepted, except for some of its spans
-	Unwanted                     // metrics, which the receiver does not take, such as Jaeger
 )
 
 // An UploadError is the error of a failed request, with what to do about the
@@ -56,10 +64,17 @@ type UploadError struct {
 	// Refused says that the receiver certainly has nothing of the request: it said
 	// so, or was not there. Else the answer may have been lost.
 	Refused bool
+
+	Unwanted bool // the receiver takes no metrics, such as Jaeger
 }
 
 func (e *UploadError) Error() string { return e.Err.Error() }
 func (e *UploadError) Unwrap() error { return e.Err }
+
+// MayRepeat reports whether the same request may be accepted another time.
+func (e *UploadError) MayRepeat() bool {
+	return e.Verdict == Retryable || e.Verdict == Unreachable || e.Verdict == Misconfigured
+}
 
 // RejectedOf returns how many of n spans or data points were rejected, if the verdict is
 // Partial.

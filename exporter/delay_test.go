@@ -28,7 +28,7 @@ func TestNoRequestBeforeTheDelayIsOver(t *testing.T) {
 				return nil
 			}}
 			e := New(Config{Client: c})
-			e.Export(encode(sized("a", 100)), nil)
+			export(e, sized("a", 100))
 			time.Sleep(time.Second)
 			synctest.Wait()
 			wantReport(t, closeWithin(t, e, 3*delay), 1, 0, "") // which waits on
@@ -112,7 +112,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 100
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+			export(e, sized(fmt.Sprint(i), 300))
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -126,7 +126,7 @@ func TestARecordingGivesUpOnEndlessDelays(t *testing.T) {
 		began := time.Now()
 		const spans = 100
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+			export(e, sized(fmt.Sprint(i), 300))
 		}
 		if took := time.Since(began); took < maxDelays || took > maxDelays+2*maxDelay {
 			t.Errorf("the stream waited %v", took)

@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"cmp"
-	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -26,13 +25,10 @@ func (e *Exporter) run() {
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		left, why := e.deliver(b.spans)
 		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
-			e.queue.putBack(b) // Close leaves it in the journal or, without one, spools it
+			e.queue.putBack(b) // Close leaves it in the log
 			break
 		}
-		if len(left) > 0 {
-			e.spoolOrDrop(left, why)
-		}
-		e.markDone(b)
+		e.release(left, why)
 		e.queue.done()
 	}
 	e.draining.finish()
@@ -108,10 +104,13 @@ func (e *Exporter) applyOutcome(out outcome) {
 	for _, rejected := range out.rejected {
 		e.reject(rejected.spans, rejected.why)
 	}
-	e.tally.count(func(r *Report) { r.Delivered += out.delivered })
-	if out.lost > 0 {
-		e.drop(out.lost, out.why)
-	}
+	e.delivered(out.done)
+	e.tally.count(func(r *Report) {
+		r.Delivered += out.delivered
+		if r.Dropped += out.lost; out.lost > 0 {
+			r.blame(out.why)
+		}
+	})
 	if out.delivered > 0 {
 		e.queue.progressed()
 		e.drain()
@@ -125,9 +124,7 @@ const (
 	// process's own are done.
 	drainGrace = 200 * time.Millisecond
 
-	// drainRest is the shortest pause after a spooled request failed, or after
-	// another process was found draining the spool. When a receiver comes back, one
-	// process of many tries first and no other follows soon.
+	// drainRest is the shortest pause between two walks through the spool.
 	drainRest = 5 * time.Second
 
 	// maxPause bounds the pause between two spooled requests. The backlog may take
@@ -139,10 +136,9 @@ const (
 type drain struct {
 	running sync.WaitGroup
 	one     sync.Mutex // held while the spool is drained
-	looked  bool       // for journals of killed processes; protected by one
 
 	mu    sync.Mutex
-	from  time.Time // no draining before this time, after a failure
+	from  time.Time // no draining before this time
 	until time.Time // when Close stops draining; zero until all own spans are done
 }
 
@@ -174,20 +170,30 @@ func (e *Exporter) drain() {
 	}
 	e.draining.running.Go(func() {
 		defer e.draining.one.Unlock()
-		b := Backlog{Spool: *e.cfg.Spool, To: e.cfg.Client.Destination(), More: e.mayDrain, sender: &e.sender}
-		// Close leaves this goroutine behind, so the disk may take its time.
-		disk := context.Background()
-		if !e.draining.looked { // once, because it locks the journal of every running process
-			e.draining.looked = true
-			b.Earlier.Recovered, _ = b.Spool.Recover(disk) // on failure, the next process looks
+		b := backlog{client: e.sender.client, sender: &e.sender, more: e.mayDrain}
+		for c, err := range e.cfg.Spool.Claims(mostRunning) {
+			switch {
+			case err != nil: // the next process looks
+			case c.SpansTo != e.cfg.Client.Destination() || b.stopped():
+				_ = c.Close()
+			default:
+				if b.metrics = nil; e.cfg.Metrics != nil && e.cfg.Metrics.Destination() == c.MetricsTo {
+					b.metrics = e.cfg.Metrics
+				}
+				out := b.send(e.ctx, c)
+				e.tally.count(func(r *Report) { r.addEarlier(out, e.log.Owns(c.Log)) })
+			}
+			if err != nil || b.stopped() {
+				break
+			}
 		}
-		err := b.Send(e.ctx, disk) // what fails stays in the spool
-		e.tally.count(func(r *Report) { r.addSent(&b) })
-		if err != nil {
-			e.draining.rest()
-		}
+		e.draining.rest()
 	})
 }
+
+// mostRunning is how many logs of running processes the exporter passes by. Running
+// processes have the newest logs.
+const mostRunning = 100
 
 // mayDrain reports whether another spooled request may be sent, after one that took
 // this long.

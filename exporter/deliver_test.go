@@ -100,11 +100,11 @@ func TestSpansLeaveTogetherAfterAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, start := new(scripted), time.Now()
 		e := New(Config{Client: c})
-		e.Export(encode(sized("a", 100)), nil)
+		export(e, sized("a", 100))
 		time.Sleep(900 * time.Millisecond)
-		e.Export(encode(sized("b", 100)), nil)
+		export(e, sized("b", 100))
 		time.Sleep(4100 * time.Millisecond)
-		e.Export(encode(sized("c", 100)), nil)
+		export(e, sized("c", 100))
 		time.Sleep(5 * time.Second)
 		wantReport(t, closeWithin(t, e, time.Second), 3, 0, "")
 
@@ -129,7 +129,7 @@ func TestAFullRequestLeavesAtOnce(t *testing.T) {
 		}
 		e := New(Config{Client: c, MaxRequest: 1000})
 		for i := range 4 {
-			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+			export(e, sized(fmt.Sprint(i), 300))
 		}
 		synctest.Wait()
 		if len(c.at) != 1 || !c.at[0].Equal(start) {
@@ -148,7 +148,7 @@ func TestRetriesBackOffAndGoOn(t *testing.T) {
 			return nil
 		}}
 		e := New(Config{Client: c})
-		e.Export(encode(sized("a", 100)), nil)
+		export(e, sized("a", 100))
 		time.Sleep(time.Minute)
 		wantReport(t, closeWithin(t, e, 0), 1, 0, "")
 		wait := minBackoff
@@ -200,7 +200,7 @@ func TestClose(t *testing.T) {
 				e := New(Config{Client: c, MaxRequest: 1000})
 				const spans = 30 // ten requests
 				for i := range spans {
-					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+					export(e, sized(fmt.Sprint(i), 300))
 				}
 				if tt.waiting {
 					time.Sleep(10 * time.Second)
@@ -231,7 +231,7 @@ func TestCloseLeavesAClientThatIgnoresItsContext(t *testing.T) {
 			<-release
 			return nil
 		}}})
-		e.Export(encode(sized("a", 100)), nil)
+		export(e, sized("a", 100))
 		start := time.Now()
 		wantReport(t, closeWithin(t, e, 2*time.Second), 0, 1, "did not answer in time")
 		if took := time.Since(start); took > 2*time.Second {
@@ -255,7 +255,7 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 			}}
 			e := New(Config{Client: c, MaxRequest: 1000})
 			for i := range 9 {
-				e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+				export(e, sized(fmt.Sprint(i), 300))
 			}
 			r := closeWithin(t, e, time.Second)
 			wantReport(t, r, 6, 3, "")
@@ -269,7 +269,7 @@ func TestPartialSuccess(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := New(Config{Client: &scripted{upload: always(&UploadError{Verdict: Partial, Rejected: rejected, Err: errors.New("too old")})}})
 			for range 3 {
-				e.Export(encode(sized("a", 100)), nil)
+				export(e, sized("a", 100))
 			}
 			wantReport(t, closeWithin(t, e, time.Second), 3-want, want, "too old")
 		})
@@ -290,9 +290,9 @@ func TestARequestTooLargeIsHalved(t *testing.T) {
 		}}
 		e := New(Config{Client: c})
 		for i := range 21 {
-			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+			export(e, sized(fmt.Sprint(i), 300))
 		}
-		e.Export(encode(sized("big", 1001)), nil)
+		export(e, sized("big", 1001))
 		wantReport(t, closeWithin(t, e, time.Second), 21, 1, "exceeds the receiver's limit")
 		for i, name := range c.taken {
 			if name != fmt.Sprint(i) {
@@ -307,10 +307,10 @@ func TestOnlyInvalidSpansAreLost(t *testing.T) {
 		c := new(scripted)
 		e := New(Config{Client: c})
 		for i := range 5 {
-			e.Export(encode(sized(fmt.Sprint(i), 100)), nil)
+			export(e, sized(fmt.Sprint(i), 100))
 		}
-		e.Export(bytes.ReplaceAll(encode(sized("field", 100)), []byte("field"), []byte("fi\xffld")), nil)
-		e.Export([]byte("no span"), nil)
+		_ = e.Export([]*spool.Span{e.Span(bytes.ReplaceAll(encode(sized("field", 100)), []byte("field"), []byte("fi\xffld")), nil)}, nil)
+		_ = e.Export([]*spool.Span{e.Span([]byte("no span"), nil)}, nil)
 		wantReport(t, closeWithin(t, e, time.Second), 5, 2, "not UTF-8")
 	})
 }

@@ -30,38 +30,26 @@ func freeze(t *testing.T, call string) (release func()) {
 	}
 }
 
-// A span is sent only once the journal has it, with the ids of its root: otherwise a kill
-// would make it an orphan.
-func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
+// patience is how long an idle process waits for a frozen disk.
+const patience = 2 * time.Second
+
+// A span is sent only once the log has it, with the ids of its root: otherwise a kill would
+// make it an orphan.
+func TestNothingIsSentBeforeItIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var start time.Time // of a write that hangs
 		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
-			if !start.IsZero() && time.Since(start) < diskPatience {
+			if !start.IsZero() && time.Since(start) < patience {
 				t.Error("a span was sent before it was on disk")
 			}
 			return nil
 		}}
-		e := New(Config{Client: c, Spool: newSpool(t), Interval: diskPatience / 2})
-		checkpoint(t, e, numbered(50, 51, 300)...)
-		synctest.Wait()
-
-		e.Begin()
-		exportAll(e, numbered(0, 1, 300))
-		time.Sleep(e.cfg.Interval + diskPatience/2)
-		synctest.Wait()
-		if len(c.names()) > 0 {
-			t.Error("a span was sent before its transaction ended")
-		}
-		e.Commit()
-		synctest.Wait()
-		if len(c.names()) != 1 {
-			t.Error("a span was not sent when its transaction had ended")
-		}
-
+		e := New(Config{Client: c, Spool: newSpool(t), Interval: time.Second})
+		snapshot(t, e, numbered(50, 51, 300)...)
 		release := freeze(t, "append")
 		start = time.Now()
 		exportAll(e, numbered(1, 2, 300))
-		if took := time.Since(start); took < diskPatience || took > 2*diskPatience {
+		if took := time.Since(start); took < patience || took > 2*patience {
 			t.Errorf("waited %v for the disk", took)
 		}
 		start = time.Time{}
@@ -72,7 +60,7 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 		}
 		time.Sleep(e.cfg.Interval)
 		synctest.Wait()
-		if n := len(c.names()); n != 3 {
+		if n := len(c.names()); n != 2 {
 			t.Errorf("%d spans were sent while the disk hangs", n)
 		}
 		release()
@@ -90,7 +78,7 @@ func exportWhileWriting(e *Exporter, slow func(call string), n int) (restore fun
 	return func() { spool.OnDisk.Store(nil) }
 }
 
-// A slow disk takes a transaction at a time: each span waits for its own.
+// A slow disk is waited for.
 func TestCloseWaitsForASlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int32
@@ -108,7 +96,7 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 			return nil
 		}}
 		e := New(Config{Client: c, Spool: newSpool(t)})
-		checkpoint(t, e, numbered(50, 51, 300)...)
+		snapshot(t, e, numbered(50, 51, 300)...)
 		synctest.Wait()
 		defer exportWhileWriting(e, slow, 0)()
 		wantFates(t, closeKeeping(t, e, 2*time.Second), 2, 0, 0, 0)
@@ -118,58 +106,28 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 	})
 }
 
-// The last span waits for a slow disk even when the collector is gone and the span
-// will only be spooled: otherwise a kill leaves it in the spool and an earlier version in
-// the journal.
-func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var written atomic.Int32
-		var early atomic.Bool
-		slow := func(call string) {
-			switch call {
-			case "append":
-				time.Sleep(300 * time.Millisecond)
-				written.Add(1)
-			case "rename": // of a request; the journal is only appended to
-				early.Store(written.Load() < 2)
-			}
-		}
-		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: newSpool(t), MaxRequest: 1000, MaxQueue: 1 << 20})
-		checkpoint(t, e, numbered(50, 51, 300)...)
-		synctest.Wait()
-		exportAll(e, numbered(0, 3, 300)) // a full request, which is tried again and again
-		synctest.Wait()
-		defer exportWhileWriting(e, slow, 3)()
-		wantFates(t, closeKeeping(t, e, 2*time.Second), 0, 5, 0, 0)
-		if early.Load() { // the last request
-			t.Error("a span was spooled before it was journaled")
-		}
-	})
-}
-
-// Close comes back in time from a disk that does not answer. What it could not
-// keep is in the journal, if the disk took that before, and counted if not.
+// Close comes back in time from a disk that does not answer, and counts what the disk has not
+// confirmed.
 func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {
-	for call, spooled := range map[string]int{"rename": 3, "create": 0, "append": 0, "lock": 0, "": 3} {
+	for call, spooled := range map[string]int{"rename": 3, "create": 0, "append": 0, "": 3} {
 		t.Run(call, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
-				hangs := []string{"create", "lock"} // before there is a journal
 				var release func()
-				if call == hangs[0] || call == hangs[1] {
+				if call == "create" { // before there is a log
 					release = freeze(t, call)
 				}
-				_ = e.Checkpoint(encodeAll(numbered(50, 51, 300)...)) // which may fail
+				_ = exportOpen(e, numbered(50, 51, 300)...) // which may fail
 				synctest.Wait()
 				if release == nil {
 					release = freeze(t, call)
 				}
 				exportAll(e, numbered(0, 3, 300))
-				_ = e.Checkpoint(nil) // which may fail
+				_ = exportOpen(e) // which may fail
 				start := time.Now()
 				r := closeKeeping(t, e, 2*time.Second)
-				if took := time.Since(start); took > 2*time.Second+diskReserve {
+				if took := time.Since(start); took > 2*time.Second+patience {
 					t.Errorf("took %v", took)
 				}
 				if r.Spooled+r.Dropped != 3 || r.Spooled != spooled && call != "append" {
@@ -195,7 +153,7 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 		release := freeze(t, "rename")
 		start := time.Now()
 		exportAll(e, numbered(0, 100, 300))
-		if took := time.Since(start); took > diskPatience+time.Second {
+		if took := time.Since(start); took > patience+time.Second {
 			t.Errorf("Export took %v", took)
 		}
 		release()
@@ -207,23 +165,15 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 	})
 }
 
-// A transaction that waits for the collector begins when there is room, and
-// then ends without waiting: nothing of it could be sent before.
-func TestATransactionWaitsForRoomWhenItBegins(t *testing.T) {
+// A piece waits for the collector before it is queued, and may then overfill the queue.
+func TestAPieceWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const each = time.Second
-		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(each); return nil }}
+		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(time.Second); return nil }}
 		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
 		n := 0
 		for range 20 {
-			e.Begin()
-			start := time.Now()
-			exportAll(e, numbered(n, n+10, 300))
-			if took := time.Since(start); took > 0 {
-				t.Errorf("Export waited for %v within a transaction", took)
-			}
+			export(e, numbered(n, n+10, 300)...)
 			n += 10
-			e.Commit()
 			if e.queue.bytes > 2000+10*400 {
 				t.Errorf("%d bytes are queued", e.queue.bytes)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,15 +19,21 @@ import (
 // unjoinable is the size of a span that is joined with no other in a request.
 const unjoinable = 1600 << 10
 
-// wait puts each of the spans into the spool as a request of its own, earlier
-// ones first.
+// leave leaves spans as a process does that ends.
+func leave(t *testing.T, s *spool.Spool, to spool.Destination, spans []*spool.Span) {
+	t.Helper()
+	log := s.NewLog(to, nil)
+	must(t, log.Append(spans, nil))
+	if !log.Close("it was down", nil) {
+		t.Fatal("nothing was kept")
+	}
+}
+
+// wait leaves each of the spans in a log of its own, earlier ones first.
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body := spool.RequestOf(spooled(new(spool.Origin), span))
-		if err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
-			t.Fatal(err)
-		}
+		leave(t, s, new(fake).Destination(), spooled(new(spool.Origin), span))
 		time.Sleep(time.Microsecond) // in a bubble two files might be of one instant
 	}
 }
@@ -54,7 +59,7 @@ func TestASuccessSendsWhatWaits(t *testing.T) {
 		}
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)
-		if want := (Earlier{Fates: Fates{Delivered: 5}}); r.Earlier != want {
+		if want := (Earlier{Delivered: 5}); r.Earlier != want {
 			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
 		}
 	})
@@ -176,13 +181,13 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 		waiting, rejected string
 		err               string
 	}{
-		{"taken", nil, Earlier{Fates: Fates{Delivered: 4}}, "[]", "[]", "<nil>"},
+		{"taken", nil, Earlier{Delivered: 4}, "[]", "[]", "<nil>"},
 		{"busy", answers(errBusy), Earlier{}, "[0000 0001 0002 0003]", "[]", "503"},
 		{"denied", answers(errDenied), Earlier{}, "[0000 0001 0002 0003]", "[]", "401"},
-		{"bad", answers(errBad), Earlier{Fates: Fates{Rejected: 4}}, "[]", "[0000 0001 0002 0003]", "<nil>"},
-		{"too large", tooLargeFor, Earlier{Fates: Fates{Delivered: 3, Rejected: 1}}, "[]", "[0002]", "<nil>"},
-		{"half of it busy", halves, Earlier{Fates: Fates{Delivered: 2}}, "[0002 0003]", "[]", "503"},
-		{"partial", answers(&UploadError{Verdict: Partial, Rejected: 3, Err: errors.New("too old")}), Earlier{Fates: Fates{Delivered: 1, Dropped: 3}}, "[]", "[]", "<nil>"},
+		{"bad", answers(errBad), Earlier{Rejected: 4}, "[]", "[0000 0001 0002 0003]", "<nil>"},
+		{"too large", tooLargeFor, Earlier{Delivered: 3, Rejected: 1}, "[]", "[0002]", "<nil>"},
+		{"half of it busy", halves, Earlier{Delivered: 2}, "[0002 0003]", "[]", "503"},
+		{"partial", answers(&UploadError{Verdict: Partial, Rejected: 3, Err: errors.New("too old")}), Earlier{Delivered: 1, Dropped: 3}, "[]", "[]", "<nil>"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSpool(t)
@@ -206,23 +211,11 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutSpansIsDone(t *testing.T) {
-	s := newSpool(t)
-	if err := s.Put(t.Context(), new(fake).Destination(), spool.Request{}, ""); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, s, numbered(0, 1, 300))
-	sum, err := drainAll(t, s, new(fake))
-	if err != nil || sum.Delivered != 1 {
-		t.Errorf("%+v, %v", sum, err)
-	}
-}
-
 func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		dead := New(Config{Client: new(fake), Spool: s})
-		if err := dead.Checkpoint(encodeAll(numbered(0, 3, 300)...)); err != nil {
+		if err := exportOpen(dead, numbered(0, 3, 300)...); err != nil {
 			t.Fatal(err)
 		}
 		kill(t, dead, s)
@@ -233,13 +226,13 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 		exportAll(e, numbered(100, 101, 300))
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)
-		if want := (Earlier{Recovered: 3, Fates: Fates{Delivered: 3}}); r.Earlier != want {
+		if want := (Earlier{Recovered: 3, Delivered: 3}); r.Earlier != want {
 			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
 		}
 		if got := c.names(); !slices.Equal(got, []string{"0100", "0000", "0001", "0002"}) {
 			t.Errorf("taken are %q", got)
 		}
-		if left, _ := os.ReadDir(filepath.Join(s.Dir, "open")); len(left) > 0 {
+		if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
 			t.Errorf("left %v", left)
 		}
 	})

@@ -48,7 +48,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		e.Export(span, nil)
+		_ = e.Export([]*spool.Span{e.Span(span, nil)}, nil)
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

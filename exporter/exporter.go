@@ -3,15 +3,16 @@
 // accounts for every exported span: delivered, spooled, rejected or dropped, and
 // why.
 //
-//	Export -> transaction -> Commit -> queue -> deliver -> Client     exporter.go, queue.go, deliver.go, send.go
-//	                           |                   |
-//	                           v                   v
-//	                   journal: all spans      spool: what was         keep.go
-//	                   until they are          rejected, or evicted
-//	                   delivered               from a full queue
+//	Export -> log: all spans until they are delivered     spool.Log
+//	  |
+//	  v
+//	queue -> deliver -> send -> Client                     queue.go, deliver.go, send.go
+//	  |
+//	  v if it is full
+//	released to whoever takes the lock of the log          spool.Log.Release
 //
-// If the collector is down at Close, what is left stays in the journal, which becomes a file
-// of the spool.
+// If the collector is down at Close, what is left stays in the log, which another process
+// sends (backlog.go).
 //
 // A [Client] sends the requests. Package exporter/otlp provides clients for OTLP
 // receivers, and package exporter/file one that writes OTLP JSON lines.
@@ -20,6 +21,7 @@ package exporter
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,10 +37,17 @@ type Config struct {
 	Client Client
 	Scope  *commonpb.InstrumentationScope
 
-	// Spool, if set, keeps what cannot be delivered, and a journal of what a killed
-	// process would lose. Its backlog for the same destination is sent in the
-	// background.
+	// Spool, if set, keeps what cannot be delivered, and what a killed process would lose.
+	// Its backlog for the same destination is sent in the background.
 	Spool *spool.Spool
+
+	// Metrics, if set, sends the metrics in the logs of other processes to the destination
+	// that it has.
+	Metrics MetricsClient
+
+	// LastMetrics, if set, is called once by Close, with what became of the spans. It sends
+	// the last metrics, and returns them if they were not delivered: they stay in the log.
+	LastMetrics func(context.Context, Report) []byte
 
 	// Wait makes Export wait for room (see SetWait). It is for recordings, which need no
 	// Spool, because they can be sent again.
@@ -61,15 +70,28 @@ func New(cfg Config) *Exporter {
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.disk, e.abandonDisk = context.WithCancel(context.Background())
-
 	if cfg.Spool != nil {
 		own := *cfg.Spool
-		own.Owner, own.Losses = cmp.Or(own.Owner, spool.NewOwner()), &e.losses
-		e.cfg.Spool, e.journal = &own, own.NewJournal(cfg.Client.Destination())
+		own.Lost = e.lost
+		own.SetAside = func(why *spool.Untrusted) {
+			e.tally.count(func(r *Report) { r.SetAside++ })
+			if cfg.Spool.SetAside != nil {
+				cfg.Spool.SetAside(why)
+			}
+		}
+		e.cfg.Spool, e.log = &own, e.newLog(own)
 	}
 	go e.run()
 	return e
+}
+
+func (e *Exporter) newLog(s spool.Spool) *spool.Log {
+	var metrics *spool.Destination
+	if e.cfg.Metrics != nil {
+		to := e.cfg.Metrics.Destination()
+		metrics = &to
+	}
+	return s.NewLog(e.cfg.Client.Destination(), metrics)
 }
 
 // fullRequest is the number of bytes of spans at which a request is full; only
@@ -80,166 +102,107 @@ const fullRequest = 512 << 10
 // An Exporter delivers spans in the background until Close.
 type Exporter struct {
 	cfg      Config
-	tx       transaction
 	queue    queue
 	tally    tally
-	losses   spool.LossCounter
 	sender   sender
 	draining drain
-	journal  *spool.Journal // nil without a spool
+	log      *spool.Log // nil without a spool
 
 	ctx    context.Context // of every attempt; ends with the context of Close
 	cancel context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when nothing is sent any more
 
-	disk        context.Context // of all calls on the disk; ends with Close
-	abandonDisk context.CancelFunc
+	exporting sync.Mutex // held until spans are counted, logged and queued
+	closed    bool       // Close has taken the last spans from the queue
 
 	mu      sync.Mutex
 	origins map[*resourcepb.Resource]*spool.Origin
 }
 
-// Export queues a finished span, the wire encoding of an
-// opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
-// or nil; there should be only a few distinct resources. Export may be called by several
-// goroutines. It waits for room only if Config.Wait or SetWait says so, and for the journal
-// only outside a transaction. If there is no room, the oldest spans are spooled or, without
-// a spool, dropped and counted. After Close, spans go to the spool.
-func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	s := e.newSpan(span, from)
-	tx := &e.tx
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	e.tally.count(func(r *Report) { r.Ended++ })
-	if s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest {
-		e.reject([]*spool.Span{s}, errTooLarge)
-		return
+// Span returns a span for Export. wire is the encoding of an
+// opentelemetry.proto.trace.v1.Span, which is copied. from is the span's resource, or nil;
+// there should be only a few distinct resources.
+func (e *Exporter) Span(wire []byte, from *resourcepb.Resource) *spool.Span {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.origins[from] == nil {
+		e.origins[from] = newOrigin(from, e.cfg.Scope)
 	}
-	if !tx.begun {
-		tx.excess = e.queue.awaitRoom(len(s.Wire), 0)
-	}
-	if len(tx.spans) == 0 {
-		tx.at = time.Now()
-	}
-	tx.spans = append(tx.spans, s)
-	if !tx.begun {
-		_ = e.commit(nil)
-	}
+	return &spool.Span{Wire: spool.AppendSpan(nil, wire), Of: e.origins[from]}
 }
 
-// A transaction is the spans that are journaled and queued together: those exported since
-// Begin, or one.
-type transaction struct {
-	mu     sync.Mutex // held until the spans are counted, journaled and queued
-	begun  bool       // by Begin
-	over   bool       // Close has taken the last spans for the queue
-	excess int        // the bytes by which it may overfill the queue
-	spans  []*spool.Span
-	at     time.Time // when the first span arrived
-
-	journaled bool // once over, the journal has all that was not delivered before
-}
-
-// maxExcess is the excess of a transaction that begins when there is no room.
-const maxExcess = 1 << 20
-
-// Begin starts a transaction: the spans exported until Commit or Checkpoint are journaled
-// in one write, and not sent before. A span exported outside a transaction is one of its
-// own. Where Export would wait for room, Begin waits instead, and Export does not wait
-// within the transaction. Once there was room, a transaction may overfill the queue, so
-// keep it short: the spans of 64 KiB of the stream.
-func (e *Exporter) Begin() {
-	tx := &e.tx
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	if !tx.begun {
-		tx.begun, tx.excess = true, e.queue.awaitRoom(1, maxExcess)
+// Export takes the spans that ended in one piece of the stream. Call it with a snapshot after
+// each piece in which a run began, ended or changed its ids, and about once a second while
+// open spans grow; a nil snapshot says that the last one is still good. A killed process
+// leaves the last snapshot and the spans that ended.
+//
+// Export may be called by several goroutines. It waits for room only if Config.Wait or SetWait
+// says so. If there is no room, the oldest spans are left on disk for another process or,
+// without a spool, dropped and counted. After Close, spans go to the spool. The error says why
+// a kill would lose spans.
+func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprotected error) {
+	e.exporting.Lock()
+	defer e.exporting.Unlock()
+	e.tally.count(func(r *Report) { r.Ended += len(ended) })
+	ended, tooLarge := e.split(ended)
+	if len(tooLarge) > 0 {
+		e.reject(tooLarge, errTooLarge)
 	}
+	if e.closed {
+		e.keepLate(ended)
+		return nil
+	}
+	fits := len(ended) == 0 || e.queue.awaitRoom()
+	if e.log != nil {
+		// The log has the spans before they can be sent. If one were sent earlier and the
+		// process then killed, it would be an orphan: its root may be in the log under ids
+		// that have changed since.
+		unprotected = e.log.Append(ended, snapshot)
+	}
+	e.release(e.queue.add(ended, fits), cmp.Or(e.queue.lastFailure(), errTooSlow))
+	return unprotected
 }
 
-// SetWait sets whether Export and Begin wait for room. They give up when the collector has
-// accepted nothing for a minute. If nothing listens there, they do not wait, except for two
+// split separates spans that are too large for any request.
+func (e *Exporter) split(spans []*spool.Span) (fit, tooLarge []*spool.Span) {
+	isTooLarge := func(s *spool.Span) bool { return s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest }
+	if !slices.ContainsFunc(spans, isTooLarge) {
+		return spans, nil
+	}
+	for _, s := range spans {
+		if isTooLarge(s) {
+			tooLarge = append(tooLarge, s)
+		} else {
+			fit = append(fit, s)
+		}
+	}
+	return fit, tooLarge
+}
+
+// SetWait sets whether Export waits for room. It gives up when the collector has
+// accepted nothing for a minute. If nothing listens there, it does not wait, except for two
 // seconds with Config.Wait. SetWait(false) also releases one that is waiting.
 func (e *Exporter) SetWait(wait bool) { e.queue.setWait(wait) }
 
-// An OpenSpan is a span that has not ended, with the arguments that Export will get
-// once it has.
-type OpenSpan struct {
-	Span []byte
-	From *resourcepb.Resource
-}
+// diskReserve is how long before the deadline of Close all attempts end, which leaves time
+// for the disk.
+const diskReserve = 200 * time.Millisecond
 
-// Commit ends a transaction in which no run began, ended or changed its ids.
-func (e *Exporter) Commit() {
-	e.tx.mu.Lock()
-	defer e.tx.mu.Unlock()
-	if len(e.tx.spans) > 0 {
-		_ = e.commit(nil)
-	}
-	e.tx.begun = false
-}
-
-// Checkpoint ends a transaction and saves what a killed process would lose. open holds
-// the spans that have not ended, as they would end now. Call Checkpoint at the end
-// of each transaction in which a run began, ended or changed its ids, and about once a
-// second while open spans grow. Its error says why a kill would lose spans.
-func (e *Exporter) Checkpoint(open []OpenSpan) error {
-	spans := make([]*spool.Span, len(open)) // not nil, even if nothing is open: see commit
-	for i, s := range open {
-		spans[i] = e.newSpan(s.Span, s.From)
-	}
-	e.tx.mu.Lock()
-	defer e.tx.mu.Unlock()
-	e.tx.begun = false
-	return e.commit(spans)
-}
-
-// commit writes the spans to the journal, and only then to the queue. If a span were sent
-// earlier and the process then killed, the span would be an orphan: its root may still be
-// journaled under ids that have changed since. The spans in open replace the open spans in
-// the journal; nil leaves those as they are, and there is no error. commit is called with
-// tx.mu held.
-func (e *Exporter) commit(open []*spool.Span) (err error) {
-	tx := &e.tx
-	defer func() {
-		clear(tx.spans)
-		tx.spans = tx.spans[:0]
-	}()
-	if tx.over {
-		if len(tx.spans) > 0 {
-			e.spoolOrDrop(tx.spans, errLate)
-		}
-		return nil
-	}
-	if j := e.journal; j != nil {
-		ctx, cancel := e.diskContext()
-		defer cancel()
-		if open == nil {
-			j.Append(ctx, tx.spans)
-		} else {
-			err = j.Checkpoint(ctx, tx.spans, open)
-		}
-	}
-	for _, b := range e.queue.add(tx) {
-		e.spoolOrDrop(b.spans, cmp.Or(e.queue.lastFailure(), errTooSlow))
-		e.markDone(b)
-	}
-	return err
-}
-
-// Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It waits no longer than that for the disk: spans that the disk has not
-// confirmed by then count as dropped. It does not wait for a collector that is not
-// there, nor for one whose requested delay outlasts ctx. It may be called again for spans
+// Close sends what is left, retrying until shortly before ctx ends, and reports. It waits
+// longer only for a disk that is about to answer. It does not wait for a collector that is
+// not there, nor for one whose requested delay outlasts ctx. It may be called again for spans
 // that were exported since: those of a mapper that was late.
 func (e *Exporter) Close(ctx context.Context) Report {
-	attempts, disk, cancel := Deadlines(ctx)
+	attempts, cancel := ctx, context.CancelFunc(func() {})
+	end, bounded := ctx.Deadline()
+	if bounded {
+		end = end.Add(-min(diskReserve, max(0, time.Until(end)/4)))
+		attempts, cancel = context.WithDeadline(ctx, end)
+	}
 	defer cancel()
 	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
-	context.AfterFunc(disk, e.abandonDisk)
-	deadline, _ := attempts.Deadline()
-	e.queue.close(deadline)
+	e.queue.close(end)
 	select {
 	case <-e.done:
 	case <-attempts.Done():
@@ -248,44 +211,44 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	why := e.whyUndelivered()
-	e.tx.mu.Lock() // no span comes meanwhile
-	defer e.tx.mu.Unlock()
-	kept := e.keepRest(why)
-	e.tally.count(func(r *Report) { r.AddLosses(e.losses.Take()) })
+	e.exporting.Lock() // no span comes meanwhile
+	defer e.exporting.Unlock()
+	if !e.closed {
+		e.closed = true
+		e.keepRest(ctx)
+	}
 	r := e.tally.snapshot()
-	missing := r.undecided() // so far: a client that ignores its context may yet answer
-	switch {
-	case r.Delivered == r.Ended: // the spool has been drained since
+	if r.Delivered == r.Ended { // the spool has been drained since
 		r.Cause = nil
-	case missing <= 0:
-	case kept: // the journal has all of them
-		r.Spooled += missing
-		r.blame(why)
-	default:
-		r.Dropped += missing
-		r.blame(why)
-		if e.journal != nil && r.NotKept == nil {
-			r.NotKept = spool.ErrFrozen
-		}
 	}
 	return r
 }
 
-// keepRest takes the last spans: they are in the journal already, or else go to the spool. It
-// reports whether the journal has all that has no final outcome. It is called with tx.mu
-// held.
-func (e *Exporter) keepRest(why *UploadError) (journaled bool) {
-	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
-		_ = e.commit(nil)
+// keepRest leaves in the log what has no final outcome, and what LastMetrics says.
+func (e *Exporter) keepRest(ctx context.Context) {
+	why := e.whyUndelivered()
+	e.queue.takeAll() // the log has them
+	expected := e.tally.snapshot()
+	missing := expected.undecided() // so far: a client that ignores its context may yet answer
+	if e.log != nil {
+		expected.Spooled += missing
+	} else {
+		expected.Dropped += missing
 	}
-	if !e.tx.over {
-		e.tx.over, e.tx.journaled = true, e.closeJournal(why)
+	var metrics []byte
+	if e.cfg.LastMetrics != nil {
+		metrics = e.cfg.LastMetrics(ctx, expected)
 	}
-	for _, b := range e.queue.takeAll() {
-		if !e.tx.journaled {
-			e.spoolOrDrop(b.spans, why)
+	kept, unprotected, reason := false, error(nil), ""
+	if e.log != nil {
+		if missing > 0 {
+			reason = why.Error()
 		}
+		unprotected = e.log.Err()
+		kept = e.log.Close(reason, metrics)
 	}
-	return e.tx.journaled
+	e.tally.count(func(r *Report) { r.Unprotected = cmp.Or(r.Unprotected, unprotected) })
+	if missing > 0 {
+		e.count(func(r *Report) *int { return &r.Spooled }, missing, kept, why)
+	}
 }

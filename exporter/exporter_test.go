@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,10 +39,10 @@ func TestExportNeverWaits(t *testing.T) {
 				e := New(Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 100 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+					export(e, sized(fmt.Sprint(i), 300))
 					synctest.Wait()
 				}
-				e.Export(encode(sized("root", 300)), nil)
+				export(e, sized("root", 300))
 				if took := time.Since(start); took > 0 {
 					t.Errorf("Export waited for %v", took)
 				}
@@ -73,7 +74,7 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+			export(e, sized(fmt.Sprint(i), 300))
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -99,7 +100,7 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 				e := New(Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+					export(e, sized(fmt.Sprint(i), 300))
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
@@ -132,7 +133,7 @@ func TestSetWait(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := New(Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
-				e.Export(encode(sized("first", 900)), nil) // is in flight, or fails
+				export(e, sized("first", 900)) // is in flight, or fails
 				synctest.Wait()
 				e.SetWait(true)
 				if tt.unset > 0 {
@@ -141,7 +142,7 @@ func TestSetWait(t *testing.T) {
 				start := time.Now()
 				const spans = 12
 				for range spans {
-					e.Export(encode(sized("span", 300)), nil)
+					export(e, sized("span", 300))
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
@@ -163,22 +164,18 @@ func TestPieceAfterBacklog(t *testing.T) {
 			return nil
 		}
 		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 1000, MaxQueue: 3000})
-		export := func(spans int) {
-			e.Begin()
-			for range spans {
-				e.Export(encode(sized("span", 300)), nil)
-			}
-			e.Commit()
+		exportPiece := func(spans int) {
+			export(e, slices.Repeat([]*tracepb.Span{sized("span", 300)}, spans)...)
 		}
 		e.SetWait(true)
-		export(20)
+		exportPiece(11)
 		e.SetWait(false)
-		export(1)
-		wantReport(t, closeWithin(t, e, time.Hour), 21, 0, "")
+		exportPiece(1)
+		wantReport(t, closeWithin(t, e, time.Hour), 12, 0, "")
 	})
 }
 
-// A transaction for which there was room is delivered whole, however large it is.
+// A piece for which there was room is delivered whole, however large it is.
 func TestLargePieceInBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(context.Context, int, []*tracepb.Span) error {
@@ -187,15 +184,11 @@ func TestLargePieceInBacklog(t *testing.T) {
 		}
 		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
 		e.SetWait(true)
-		const transactions, spans = 3, 30
-		for range transactions {
-			e.Begin()
-			for range spans {
-				e.Export(encode(sized("span", 50<<10)), nil)
-			}
-			e.Commit()
+		const pieces, spans = 3, 30
+		for range pieces {
+			export(e, slices.Repeat([]*tracepb.Span{sized("span", 50<<10)}, spans)...)
 		}
-		wantReport(t, closeWithin(t, e, time.Hour), transactions*spans, 0, "")
+		wantReport(t, closeWithin(t, e, time.Hour), pieces*spans, 0, "")
 	})
 }
 
@@ -205,7 +198,7 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
-				e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+				export(e, sized(fmt.Sprint(i), 300))
 			}
 		})
 		synctest.Wait()
@@ -218,8 +211,8 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 func TestASpanTooLargeForARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Client: new(scripted)})
-		e.Export(encode(sized("small", 100)), nil)
-		e.Export(encode(sized("big", 3<<20)), nil)
+		export(e, sized("small", 100))
+		export(e, sized("big", 3<<20))
 		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "exceeds the maximum request size")
 	})
 }
@@ -228,7 +221,7 @@ func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
-		e.Export(encode(sized("late", 100)), nil)
+		export(e, sized("late", 100))
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "time ran out")
 	})
 }
@@ -241,7 +234,7 @@ func TestExportConcurrentSafe(t *testing.T) {
 		for range 8 {
 			exporting.Go(func() {
 				for range 500 {
-					e.Export(encode(sized("a", 300)), nil)
+					export(e, sized("a", 300))
 				}
 			})
 		}

@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
@@ -15,41 +16,56 @@ type Flushed struct {
 	Err error // why spans still wait; may be an *Error
 }
 
-// Flush sends a spool's backlog, each request with the client that dial returns for
-// its destination. A client for metrics must be a [MetricsUploader]. done, if not
-// nil, is called with the number of spans that no longer wait.
+// A flusher sends a spool's backlog for one destination.
+type flusher struct {
+	backlog
+	result *Flushed
+}
+
+// Flush sends a spool's backlog, each log with the clients that dial returns for its spans
+// and its metrics. done, if not nil, is called with the number of spans that no longer wait.
 //
 // For a file, dial is not told the name, because a name found in a spool must not
 // be written to. dial returns a client if the user has named a file again, and nil
 // otherwise.
-func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Client, error), done func(spans int)) ([]Flushed, error) {
-	if done == nil {
-		done = func(int) {}
-	}
-	s.Losses = new(spool.LossCounter)
-	var ofAny Flushed // for whatever destination
-	ofAny.Recovered, ofAny.Err = s.Recover(ctx)
-	destinations, unreadable := s.Destinations(ctx)
-	ofAny.addLosses(s.Losses.Take())
-	all := []Flushed{}
-	if ofAny.Err != nil || ofAny.Recovered+ofAny.Dropped+ofAny.Metrics.Dropped > 0 {
-		all = append(all, ofAny)
-	}
-	for _, to := range destinations {
-		f := Flushed{To: to}
-		client, err := dialTrusted(to, dial)
-		uploader, ok := client.(MetricsUploader)
-		switch {
-		case err != nil:
-		case to.Signal == spool.Metrics && !ok:
-			err = errors.New("metrics cannot be sent there")
-		default:
-			err = flush(ctx, &Backlog{Spool: s, To: to, Metrics: uploader, sender: &sender{client: client}}, &f.Earlier, done)
+func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Client, error), done func(spans int)) (results []*Flushed, unreadable error) {
+	byDestination := map[spool.Destination]*flusher{}
+	for c, err := range s.Claims(math.MaxInt) {
+		if err != nil {
+			return results, err
 		}
-		f.Err = err
-		all = append(all, f)
+		f := byDestination[c.SpansTo]
+		if f == nil {
+			f = newFlusher(ctx, c.SpansTo, dial)
+			byDestination[c.SpansTo], results = f, append(results, f.result)
+		}
+		if f.client == nil || f.stopped() {
+			_ = c.Close()
+			continue
+		}
+		f.useMetricsOf(c, dial)
+		sum := f.send(ctx, c)
+		f.result.add(sum)
+		if done != nil {
+			done(sum.Delivered + sum.Rejected + sum.Dropped)
+		}
 	}
-	return all, unreadable
+	for _, f := range byDestination {
+		f.end(ctx)
+	}
+	return results, nil
+}
+
+func newFlusher(ctx context.Context, to spool.Destination, dial func(spool.Destination) (Client, error)) *flusher {
+	f := &flusher{result: &Flushed{To: to}}
+	if f.client, f.result.Err = dialTrusted(to, dial); f.result.Err != nil {
+		f.client = nil
+		return f
+	}
+	f.sender = &sender{client: f.client}
+	f.more = func(time.Duration) bool { return ctx.Err() == nil && sleep(ctx, f.sender.delay()) }
+	f.retry = func(after time.Duration) bool { return sleep(ctx, after) }
+	return f
 }
 
 func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, error)) (Client, error) {
@@ -63,23 +79,41 @@ func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, err
 	return client, err
 }
 
-func flush(ctx context.Context, b *Backlog, sum *Earlier, done func(spans int)) error {
-	before := 0
-	b.More = func(time.Duration) bool {
-		b.Earlier.addLosses(b.Spool.Losses.Take())
-		now := b.Earlier.Delivered + b.Earlier.Rejected + b.Earlier.Dropped
-		done(now - before)
-		before = now
-		return ctx.Err() == nil && sleep(ctx, b.sender.delay())
+// useMetricsOf makes sure that there is a client for the metrics of a claim.
+func (f *flusher) useMetricsOf(c *spool.Claim, dial func(spool.Destination) (Client, error)) {
+	if len(c.Metrics) == 0 || f.metrics != nil && f.metrics.Destination() == c.MetricsTo {
+		return
 	}
-	b.Retry = func(after time.Duration) bool { return sleep(ctx, after) }
-	err := b.Send(ctx, ctx)
-	b.Earlier.addLosses(b.Spool.Losses.Take())
-	*sum = b.Earlier
-	if stopped := attempt(context.WithoutCancel(ctx), b.sender.client.Stop); err == nil && stopped != nil {
-		return stopped
+	f.stopMetrics()
+	client := f.client
+	if client.Destination() != c.MetricsTo {
+		client, _ = dial(c.MetricsTo) // without one, the metrics wait
 	}
-	return errors.Join(err, ctx.Err())
+	f.metrics, _ = client.(MetricsClient)
+}
+
+func (f *flusher) stopMetrics() {
+	if f.metrics != nil && f.metrics != f.client {
+		_ = attempt(context.Background(), f.metrics.Stop)
+	}
+}
+
+// end says why spans still wait, and closes the connections.
+func (f *flusher) end(ctx context.Context) {
+	if f.client == nil {
+		return
+	}
+	switch {
+	case f.why != nil:
+		f.result.Err = f.why
+	case f.whyMetrics != nil:
+		f.result.Err = f.whyMetrics
+	}
+	f.result.Err = errors.Join(f.result.Err, ctx.Err())
+	f.stopMetrics()
+	if stopped := attempt(context.WithoutCancel(ctx), f.client.Stop); f.result.Err == nil && stopped != nil {
+		f.result.Err = stopped
+	}
 }
 
 // sleep waits for delay, unless that exceeds maxDelay or ctx ends first, and

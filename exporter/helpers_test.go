@@ -4,6 +4,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // encode returns the wire bytes of a span.
@@ -15,11 +17,21 @@ func encode(span *tracepb.Span) []byte {
 	return b
 }
 
-func encodeAll(spans ...*tracepb.Span) (encoded []OpenSpan) {
+// export exports spans together.
+func export(e *Exporter, spans ...*tracepb.Span) {
+	_ = e.Export(spansOf(e, spans), nil)
+}
+
+// exportOpen exports a snapshot with spans that have not ended.
+func exportOpen(e *Exporter, open ...*tracepb.Span) error {
+	return e.Export(nil, &spool.Snapshot{Open: spansOf(e, open)})
+}
+
+func spansOf(e *Exporter, spans []*tracepb.Span) (all []*spool.Span) {
 	for _, span := range spans {
-		encoded = append(encoded, OpenSpan{Span: encode(span)})
+		all = append(all, e.Span(encode(span), nil))
 	}
-	return encoded
+	return all
 }
 
 // decode returns what a receiver makes of a request.

@@ -17,8 +17,10 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -100,14 +102,14 @@ func newSpool(t *testing.T) *spool.Spool {
 
 func exportAll(e *Exporter, spans []*tracepb.Span) {
 	for _, span := range spans {
-		e.Export(encode(span), nil)
+		export(e, span)
 	}
 }
 
 // kept are the spans that a spool has in a state, and why.
 func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Span, reasons []string) {
 	t.Helper()
-	entries, err := s.List(t.Context())
+	entries, err := s.List()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,47 +132,39 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 // inFile are the spans in a file.
 func inFile(t *testing.T, entry spool.Entry) (spans []*tracepb.Span) {
 	t.Helper()
-	alone := newSpool(t)
-	alone.Losses = new(spool.LossCounter)
-	defer func() {
-		if lost := alone.Losses.Take(); lost != (spool.Losses{}) {
-			t.Errorf("lost %+v", lost)
-		}
-	}()
-	name := strings.Replace(filepath.Base(entry.Path), ".sending", ".otlp", 1)
-	path := filepath.Join(alone.Dir, directoryOf(t, alone, entry.Destination), name)
 	b, err := os.ReadFile(entry.Path)
-	must(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)))
-	box, err := alone.Outbox(t.Context(), entry.Destination)
 	must(t, err)
-	if box == nil {
-		t.Fatalf("%s is not found for %v", path, entry.Destination)
+	if entry.State == spool.Rejected {
+		return rejectedIn(t, b)
 	}
-	defer box.Close()
-	for {
-		claim, err := box.Next(t.Context())
+	alone := newSpool(t)
+	must(t, errors.Join(os.MkdirAll(alone.Dir, 0o700), os.WriteFile(filepath.Join(alone.Dir, filepath.Base(entry.Path)), b, 0o600)))
+	for claim, err := range alone.Claims(1) {
 		must(t, err)
-		if claim == nil {
-			return spans
-		}
 		for _, r := range spool.Requests(claim.Spans) {
 			full, err := decode(spool.Encode(r))
 			must(t, err)
 			spans = append(spans, full.ScopeSpans[0].Spans...)
 		}
-		must(t, claim.Done())
+		must(t, claim.Close())
 	}
+	return spans
 }
 
-// directoryOf is where a spool keeps the requests to a destination.
-func directoryOf(t *testing.T, s *spool.Spool, to spool.Destination) string {
+// rejectedIn are the rejected spans in a log: see package spool.
+func rejectedIn(t *testing.T, log []byte) (spans []*tracepb.Span) {
 	t.Helper()
-	must(t, s.Put(t.Context(), to, spool.Request{}, ""))
-	dirs, err := filepath.Glob(filepath.Join(s.Dir, "*"))
-	if err != nil || len(dirs) != 1 {
-		t.Fatal(dirs, err)
+	const frame, rejected = 1004, 1003
+	for f := range field.Of(log, frame) {
+		for r := range field.Of(f.Bytes, rejected) {
+			data := new(tracepb.TracesData)
+			must(t, proto.Unmarshal(r.Bytes, data))
+			for _, of := range data.ResourceSpans {
+				spans = append(spans, of.ScopeSpans[0].Spans...)
+			}
+		}
 	}
-	return filepath.Base(dirs[0])
+	return spans
 }
 
 func must(t *testing.T, err error) {
@@ -290,7 +284,7 @@ func TestADiskThatTakesNothingIsSaid(t *testing.T) {
 			}
 			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
 			exportAll(e, numbered(0, 10, 300))
-			if err := e.Checkpoint(encodeAll(numbered(10, 11, 300)...)); err == nil {
+			if err := exportOpen(e, numbered(10, 11, 300)...); err == nil {
 				t.Error("Checkpoint does not say that nothing is protected")
 			}
 			r := closeKeeping(t, e, 2*time.Second)
@@ -305,9 +299,12 @@ func TestADiskThatTakesNothingIsSaid(t *testing.T) {
 func TestTheSpoolIsTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		s.Max = 2500 // two requests
+		s.Max = 3000 // two requests
 		e := New(Config{Client: &fake{answer: answers(errDenied)}, Spool: s, MaxRequest: 1000})
-		exportAll(e, numbered(0, 12, 300))
+		for i := range 4 {
+			export(e, numbered(3*i, 3*i+3, 300)...)
+			time.Sleep(2 * time.Second)
+		}
 		r := closeKeeping(t, e, 2*time.Second)
 		waiting, _ := kept(t, s, spool.Waiting)
 		if r.Spooled != 6 || r.Dropped != 6 || r.Earlier.Dropped != 0 || len(waiting) != 6 {
@@ -326,7 +323,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		all := numbered(0, 100, 300)
 		for _, span := range all {
 			start := time.Now()
-			e.Export(encode(span), nil)
+			export(e, span)
 			synctest.Wait()
 			if took := time.Since(start); took > 0 {
 				t.Errorf("Export waited for %v", took)
@@ -364,7 +361,7 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))
 			want[i].SpanId = fmt.Appendf(nil, "span%04d", i)
-			e.Export(encode(want[i]), resource)
+			_ = e.Export([]*spool.Span{e.Span(encode(want[i]), resource)}, nil)
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
 
@@ -403,13 +400,15 @@ func (c *capture) UploadTraces(_ context.Context, request []byte) error {
 	return nil
 }
 
-func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
+// drainAll sends what waits, and says what still does, and why.
+func drainAll(t *testing.T, s *spool.Spool, c Client) (sum Earlier, err error) {
 	t.Helper()
-	b := Backlog{Spool: *s, To: new(fake).Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { return true }}
-	var recovering error
-	b.Earlier.Recovered, recovering = s.Recover(t.Context())
-	err := b.Send(t.Context(), t.Context())
-	return b.Earlier, errors.Join(err, recovering)
+	results, err := Flush(t.Context(), *s, func(spool.Destination) (Client, error) { return c, nil }, nil)
+	for _, r := range results {
+		sum.add(r.Earlier)
+		err = errors.Join(err, r.Err)
+	}
+	return sum, err
 }
 
 func TestSpansAfterCloseGoToTheSpool(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // services is a receiver that denies codex.
@@ -38,7 +40,7 @@ func (s *services) UploadTraces(_ context.Context, request []byte) error {
 }
 
 // TestSpansOfTwoServices interleaves them: a request has one service's spans, in
-// their order, and the journal forgets those alone that were delivered.
+// their order, and the log forgets those alone that were delivered.
 func TestSpansOfTwoServices(t *testing.T) {
 	ctx := context.Background()
 	cursor, err := Resource(ctx, true, []string{HostDetector}, "service.name", "cursor-agent")
@@ -52,18 +54,15 @@ func TestSpansOfTwoServices(t *testing.T) {
 	c := &services{}
 	s := newSpool(t)
 	e := New(Config{Client: c, Spool: s})
-	e.Begin()
+	var spans []*spool.Span
 	for i := range 6 {
-		span := encode(sized(fmt.Sprint(i), 200))
-		if i%2 == 0 {
-			e.Export(span, cursor)
-		} else {
-			e.Export(span, codex)
+		from := cursor
+		if i%2 != 0 {
+			from = codex
 		}
+		spans = append(spans, e.Span(encode(sized(fmt.Sprint(i), 200)), from))
 	}
-	if err := e.Checkpoint([]OpenSpan{{Span: encode(sized("open", 200)), From: codex}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Export(spans, &spool.Snapshot{Open: []*spool.Span{e.Span(encode(sized("open", 200)), codex)}}))
 	r := closeKeeping(t, e, time.Minute)
 	if want := []string{"cursor-agent: 0 2 4"}; !slices.Equal(c.took, want) {
 		t.Errorf("delivered %q, want %q", c.took, want)

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -54,19 +53,21 @@ type batch struct {
 	at    time.Time // when the first span arrived
 }
 
-// add adds the spans of a transaction. It returns the batches that were evicted for them:
-// the oldest, because the root ends last, and a trace without its root is worth little.
-func (q *queue) add(tx *transaction) (evicted []*batch) {
+// add adds spans. If they do not fit, it returns older ones, which were evicted for them: the
+// root ends last, and a trace without its root is worth little.
+func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wake := len(q.batches) == 0
-	for _, s := range tx.spans {
+	for _, s := range spans {
 		size := len(s.Wire)
-		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > tx.excess {
-			evicted = append(evicted, q.take())
+		if !fits && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
+			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes the rest anew
+				evicted = append(evicted, q.take().spans...)
+			}
 		}
 		if n := len(q.batches); n == 0 || q.batches[n-1].bytes+size > q.full {
-			q.batches = append(q.batches, &batch{at: tx.at})
+			q.batches = append(q.batches, &batch{at: time.Now()})
 		}
 		b := q.batches[len(q.batches)-1]
 		b.spans = append(b.spans, s)
@@ -82,17 +83,14 @@ func (q *queue) add(tx *transaction) (evicted []*batch) {
 	return evicted
 }
 
-// awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
-// has accepted nothing for too long. Nothing else waits for room. It returns the bytes by
-// which the next spans may overfill the queue: any number if there was room, or else excess.
-func (q *queue) awaitRoom(size, excess int) int {
+// awaitRoom waits, if the queue waits at all, until there is room, or the collector has
+// accepted nothing for too long. It reports whether there is room: the spans of one piece may
+// then overfill the queue.
+func (q *queue) awaitRoom() bool {
 	for {
-		fits, patience, roomMade := q.room(size)
-		switch {
-		case fits:
-			return math.MaxInt
-		case patience <= 0:
-			return excess
+		fits, patience, roomMade := q.room()
+		if fits || patience <= 0 {
+			return fits
 		}
 		select {
 		case <-roomMade:
@@ -101,12 +99,12 @@ func (q *queue) awaitRoom(size, excess int) int {
 	}
 }
 
-// room reports whether size more bytes fit, and if not, how much longer it makes sense to
+// room reports whether there is room, and if not, how much longer it makes sense to
 // wait until roomMade is closed.
-func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-chan struct{}) {
+func (q *queue) room() (fits bool, patience time.Duration, roomMade <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+q.inFlight+size <= q.limit {
+	if q.bytes+q.inFlight < q.limit {
 		return true, 0, nil
 	}
 	patience = longPatience
@@ -253,11 +251,11 @@ func (q *queue) closeDeadline() (deadline time.Time, closed bool) {
 }
 
 // takeAll takes what the sender left behind.
-func (q *queue) takeAll() (all []*batch) {
+func (q *queue) takeAll() (all []*spool.Span) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for b := q.take(); b != nil; b = q.take() {
-		all = append(all, b)
+		all = append(all, b.spans...)
 	}
 	return all
 }

@@ -2,8 +2,6 @@ package exporter
 
 import (
 	"sync"
-
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A Report is what became of the spans. Ended is always Delivered + Spooled +
@@ -20,66 +18,43 @@ type Report struct {
 
 	Unprotected error // why crash protection was unavailable
 
+	SetAside int // files, not spans, in the spool that were not read: not this user's, or not logs
+
 	Earlier Earlier
 }
 
-// Earlier counts what was found in the spool of other processes.
+// Earlier counts what became of spans that other processes left in the spool.
 type Earlier struct {
-	Recovered int   // spans of processes that were killed
-	SetAside  int   // files, not spans, that were not read: not this user's, or corrupt journals
-	Fates           // of spans
-	Metrics   Fates // of data points
-}
-
-// Fates count what became of spans, or of data points of metrics.
-type Fates struct {
+	Recovered int // of the following, those of processes that were killed
 	Delivered int
 	Rejected  int // by the receiver, and kept
-	Dropped   int // evicted for newer ones, unreadable, or deltas that may have arrived
-	Unwanted  int // data points, by a receiver that takes no metrics
+	Dropped   int // evicted for newer ones, or rejected and not kept
+	Metrics   int // logs whose metrics the receiver rejected
 }
 
-func (f *Fates) add(more Fates) {
-	f.Delivered += more.Delivered
-	f.Rejected += more.Rejected
-	f.Dropped += more.Dropped
-	f.Unwanted += more.Unwanted
-}
-
-// Add adds more.
-func (e *Earlier) Add(more Earlier) {
+func (e *Earlier) add(more Earlier) {
 	e.Recovered += more.Recovered
-	e.SetAside += more.SetAside
-	e.add(more.Fates) // of spans
-	e.Metrics.add(more.Metrics)
+	e.Delivered += more.Delivered
+	e.Rejected += more.Rejected
+	e.Dropped += more.Dropped
+	e.Metrics += more.Metrics
 }
 
-// addLosses counts what other processes have lost.
-func (e *Earlier) addLosses(l spool.Losses) {
-	e.Dropped += l.Others
-	e.Metrics.Dropped += l.OtherPoints
-	e.SetAside += l.SetAside
+// addEarlier counts what became of spans in a log. Those of a former log of this process have
+// counted as spooled.
+func (r *Report) addEarlier(sum Earlier, own bool) {
+	if !own {
+		r.Earlier.add(sum)
+		return
+	}
+	r.Spooled -= sum.Delivered + sum.Rejected + sum.Dropped
+	r.Delivered += sum.Delivered
+	r.Rejected += sum.Rejected
+	r.Dropped += sum.Dropped
 }
 
 // undecided returns how many spans have no final outcome yet.
 func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped }
-
-// addSent counts what became of a backlog: spans of this process had counted as spooled.
-func (r *Report) addSent(b *Backlog) {
-	r.Earlier.Add(b.Earlier)
-	r.Spooled -= b.own.Delivered + b.own.Rejected + b.own.Dropped
-	r.Delivered += b.own.Delivered
-	r.Rejected += b.own.Rejected
-	r.Dropped += b.own.Dropped
-}
-
-// AddLosses counts what is no longer in the spool, perhaps since Close.
-func (r *Report) AddLosses(l spool.Losses) {
-	r.Spooled -= l.Own
-	r.Rejected -= l.OwnRejected
-	r.Dropped += l.Own + l.OwnRejected
-	r.Earlier.addLosses(l)
-}
 
 func (r *Report) blame(why *UploadError) {
 	if r.Cause == nil {

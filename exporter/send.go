@@ -13,16 +13,6 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// newSpan returns a span of a resource.
-func (e *Exporter) newSpan(span []byte, resource *resourcepb.Resource) *spool.Span {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.origins[resource] == nil {
-		e.origins[resource] = newOrigin(resource, e.cfg.Scope)
-	}
-	return &spool.Span{Wire: spool.AppendSpan(nil, span), Of: e.origins[resource]}
-}
-
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
 	o := new(spool.Origin)
 	if resource != nil {
@@ -60,6 +50,7 @@ func (s *sender) postpone(by time.Duration) {
 // An outcome is what became of spans.
 type outcome struct {
 	delivered int
+	done      []*spool.Span // need not be sent again: delivered or lost
 	lost      int           // rejected by a receiver that does not say which
 	rejected  []rejection   // for good
 	left      []*spool.Span // may be tried again
@@ -91,6 +82,7 @@ func (s *sender) sendInto(ctx context.Context, spans []*spool.Span, halvings int
 	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, request) })
 	if failed == nil {
 		out.delivered += len(spans)
+		out.done = append(out.done, spans...)
 		return
 	}
 	s.postpone(failed.RetryAfter)
@@ -100,6 +92,7 @@ func (s *sender) sendInto(ctx context.Context, spans []*spool.Span, halvings int
 		lost := failed.RejectedOf(len(spans))
 		out.delivered += len(spans) - lost
 		out.lost += lost
+		out.done = append(out.done, spans...)
 	case failed.Verdict == TooLarge && len(spans) > 1:
 		s.sendHalves(ctx, spans, halvings, out)
 	case failed.Verdict == TooLarge, failed.Verdict == Permanent:

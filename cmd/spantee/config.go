@@ -234,7 +234,7 @@ func (o *options) resolveMetrics(spans destination, live bool, problem func(erro
 		return nil
 	}
 	cfg := o.otlp
-	cfg.Signal = spool.Metrics
+	cfg.Signal = otlp.Metrics
 	settings, err := resolveOTLP(cfg)
 	if err != nil {
 		problem(fmt.Errorf("no metrics are sent: %w", err))
@@ -290,7 +290,7 @@ func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 // spool returns where undelivered spans are kept, nil if nowhere.
 func (o *options) spool() *spool.Spool {
 	s, err := spool.Default()
-	s.Max, s.Owner = o.spoolMax.bytes, spool.NewOwner()
+	s.Max = o.spoolMax.bytes
 	if o.noSpool || s.Max == 0 || err != nil {
 		return nil
 	}

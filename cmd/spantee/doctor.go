@@ -191,33 +191,30 @@ func examineSpool(w io.Writer) {
 		finding(w, "!", "spool", err.Error())
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), diskTimeout)
-	defer cancel()
-	entries, err := s.List(ctx)
+	entries, err := s.List()
 	if err == nil {
-		err = s.Check(ctx)
+		err = s.Check()
 	}
 	if err != nil {
 		finding(w, "!", "spool", err.Error())
 		return
 	}
-	var spans, points, rejected, aside int
+	var spans, rejected, aside int
 	var size int64
 	for _, e := range entries {
 		size += e.Bytes
 		switch e.State {
-		case spool.Waiting, spool.Sending, spool.Killed:
+		case spool.Waiting, spool.Killed:
 			spans += e.Spans
-			points += e.Points
 		case spool.Rejected:
-			rejected += e.Spans + e.Points
+			rejected += e.Spans
 		case spool.Corrupt:
-			aside += e.Spans + e.Points
+			aside += e.Spans
 		}
 	}
 	mark, waiting, state := "✓", "0 spans waiting", "empty"
-	if spans+points > 0 {
-		mark, waiting = "!", amount(spans, points)+" waiting (spantee flush sends them)"
+	if spans > 0 {
+		mark, waiting = "!", amount(spans)+" waiting (spantee flush sends them)"
 	}
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s", waiting, rejected, aside, bytesText(size), bytesText(s.Max))

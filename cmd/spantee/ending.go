@@ -8,6 +8,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -50,8 +51,10 @@ func (e *ending) endAll() {
 // deliver delivers the spans, and then the metrics, because metrics include what became
 // of the spans.
 func (e *ending) deliver() {
+	if e.sinks.to.Exporter == nil {
+		e.endMetrics(context.Background(), exporter.Report{})
+	}
 	e.deliverSpans()
-	e.endMetrics()
 	e.sinks.claims.wait(e.deadline)
 }
 
@@ -68,6 +71,7 @@ func (e *ending) deliverSpans() {
 	}
 	defer cancel()
 	e.result.delivery = e.sinks.to.Exporter.Close(ctx)
+	e.result.metricsSpooled = e.result.metricsSpooled && e.result.delivery.NotKept == nil
 	if !e.sinks.to.Live {
 		e.endBy(e.timeout)
 		if ctx.Err() != nil { // the collector has used up what an stderr that nobody reads would get
@@ -94,14 +98,14 @@ func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// endMetrics gives a collector what is left of the time for the metrics.
-func (e *ending) endMetrics() {
+// endMetrics gives a collector what is left of the time for the metrics, and returns those
+// that were not delivered. spans says what became of the spans.
+func (e *ending) endMetrics(_ context.Context, spans exporter.Report) (left []byte) {
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
-	o := &e.result
-	o.metrics = e.sinks.metrics.close(ctx, o.delivery)
-	o.delivery.AddLosses(o.metrics.Losses)
-	o.delivery.Earlier.Add(o.metrics.Earlier)
+	left, e.result.metrics = e.sinks.metrics.close(ctx, spans)
+	e.result.metricsSpooled = len(left) > 0 && e.sinks.to.Exporter != nil && e.sinks.cfg.spool != nil
+	return left
 }
 
 // finish reports, and serves the page, if there is one, until a signal.

@@ -55,7 +55,7 @@ func TestOneDeadline(t *testing.T) {
 				o := &options{flushTimeout: timeout, summary: true}
 				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
-				tr := &sinks{opts: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil)}
+				tr := &sinks{opts: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil, nil)}
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})

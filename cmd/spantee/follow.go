@@ -102,8 +102,8 @@ type follower struct {
 	byKin    map[string]*follow.Session       // by what their files have in common
 	failed   map[string]bool                  // files that cannot be read
 
-	journaled bool // all spans that were handed over are in the journal
-	settled   bool // until a log grows, there is nothing to do
+	logged  bool // all spans that were handed over are in the journal
+	settled bool // until a log grows, there is nothing to do
 }
 
 func followLogs(o *options, fo followOptions, names []string, stderr *os.File) error {
@@ -160,7 +160,7 @@ func (f *follower) begin(names []string) error {
 	for _, l := range logs {
 		known = append(known, l.Files...)
 	}
-	f.checkpoint()
+	f.flush()
 	f.sinks.snapshots.openAt = f.openAt
 	f.sinks.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
@@ -377,14 +377,13 @@ func (f *follower) wake(s *follow.Session) error {
 
 // tick is called every second until all is settled.
 func (f *follower) tick(now time.Time) {
-	if !f.journaled {
-		f.checkpoint()
+	if !f.logged {
+		f.flush()
 	}
 	for _, s := range f.sessions {
 		f.look(s, now)
 	}
 	f.sinks.snapshots.tick(now, 0)
-	f.sinks.metrics.save()
 	f.settled = f.saveAll() && !slices.ContainsFunc(f.sessions, (*follow.Session).IsAwake)
 }
 
@@ -426,14 +425,11 @@ func (f *follower) do(s *follow.Session, step follow.Step) {
 }
 
 // handOver hands over spans, and reports whether there were any. Then the caller saves how
-// far the session was mapped. The order makes sure that no kill loses a span: the journal
-// has the spans before the state says so. A kill between the two, within the time of one
-// small write, makes the next process map the piece again, which gives the same spans with
-// the same ids. The journal gets no open spans, because they are mapped again, too.
+// far the session was mapped. The order makes sure that no kill loses a span: the log of the
+// process has the spans before the state says so. A kill between the two, within the time of
+// one small write, makes the next process map the piece again, which gives the same spans
+// with the same ids. The log gets no open spans, because they are mapped again, too.
 func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output]) (emitted bool) {
-	if e := f.sinks.to.Exporter; e != nil {
-		e.Begin()
-	}
 	for out := range outputs {
 		if out.Started != nil {
 			if f.ending.result.stats.Runs++; !out.Started.Start.Before(s.Since) {
@@ -451,14 +447,14 @@ func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output])
 		}
 	}
 	s.Unsaved = true
-	f.checkpoint()
+	f.flush()
 	return emitted
 }
 
-// checkpoint ends a piece in the journal. If that fails, the state must not get ahead of the
-// journal until it has worked.
-func (f *follower) checkpoint() {
-	f.journaled = f.sinks.to.Exporter == nil || f.sinks.to.Exporter.Checkpoint(nil) == nil
+// flush ends a piece in the log. If that fails, the state must not get ahead of the log until
+// it has worked.
+func (f *follower) flush() {
+	f.logged = f.stream.Flush() == nil
 }
 
 // saveAll saves how far all sessions were mapped. It returns false if that has to be tried
@@ -478,7 +474,7 @@ func (f *follower) save(s *follow.Session) bool {
 	if !s.Unsaved || f.state == nil || len(s.Files) == 0 {
 		return true
 	}
-	if !f.journaled {
+	if !f.logged {
 		return false
 	}
 	s.Open = s.Busy()

@@ -38,9 +38,9 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 		return bytesField(2, b)
 	}
 	frame := func(spans []byte) []byte { return bytesField(1004, bytesField(1, bytesField(2, spans))) }
-	for name, forge := range map[string]func(dir string, note, request []byte) error{
-		"a request of 200 MB": func(dir string, note, _ []byte) error {
-			path := filepath.Join(dir, fmt.Sprintf("1-5-%d-a.otlp", 200<<20))
+	for name, forge := range map[string]func(dir string, note, log []byte) error{
+		"a log of 200 MB": func(dir string, note, _ []byte) error {
+			path := filepath.Join(dir, "1-a.log")
 			if err := os.WriteFile(path, note, 0o600); err != nil {
 				return err
 			}
@@ -51,21 +51,21 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			for i := range 60_000 {
 				spans = append(spans, span(i)...)
 			}
-			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, frame(spans)...), 0o600)
+			return os.WriteFile(filepath.Join(dir, "1-a.log"), append(note, frame(spans)...), 0o600)
 		},
 		"a log of too many spans": func(dir string, note, _ []byte) error {
-			return os.WriteFile(filepath.Join(dir, "1-5-5-a.log"), append(note, bytes.Repeat(frame(bytes.Repeat(span(1), 250_000)), 2)...), 0o600)
+			return os.WriteFile(filepath.Join(dir, "1-a.log"), append(note, bytes.Repeat(frame(bytes.Repeat(span(1), 250_000)), 2)...), 0o600)
 		},
 		"a log of many requests": func(dir string, note, _ []byte) error {
 			var requests []byte
 			for i := range 60_000 {
 				requests = append(requests, bytesField(1, bytesField(2, span(i)))...)
 			}
-			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, bytesField(1004, requests)...), 0o600)
+			return os.WriteFile(filepath.Join(dir, "1-a.log"), append(note, bytesField(1004, requests)...), 0o600)
 		},
-		"many requests": func(dir string, _, request []byte) error {
+		"many logs": func(dir string, _, log []byte) error {
 			for i := range cases(3_000, 12_000) {
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-1-%d-a.otlp", i, len(request))), request, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-a.log", i)), log, 0o600); err != nil {
 					return err
 				}
 			}
@@ -84,20 +84,20 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			state := t.TempDir()
 			s := spool.Spool{Dir: filepath.Join(state, "spantee/spool"), Max: 1 << 30}
 			to := spool.Destination{Protocol: "http/protobuf", Endpoint: collector.URL + "/v1/traces"}
-			body := bytesField(1, bytesField(2, span(0)))
-			if err := s.Put(t.Context(), to, spool.Request{Body: body, Spans: 1}, ""); err != nil {
+			left := s.NewLog(to, nil)
+			if err := left.Append([]*spool.Span{{Wire: span(0), Of: new(spool.Origin)}}, nil); err != nil || !left.Close("it was down", nil) {
 				t.Fatal(err)
 			}
-			entries, err := s.List(t.Context())
+			entries, err := s.List()
 			if err != nil || len(entries) != 1 {
 				t.Fatal(entries, err)
 			}
-			request, err := os.ReadFile(entries[0].Path)
+			log, err := os.ReadFile(entries[0].Path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":4}`, to.Protocol, to.Endpoint))
-			if err := forge(filepath.Dir(entries[0].Path), note, request); err != nil {
+			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":6}`, to.Protocol, to.Endpoint))
+			if err := forge(filepath.Dir(entries[0].Path), note, log); err != nil {
 				t.Fatal(err)
 			}
 			flush := spantee(t, []string{"XDG_STATE_HOME=" + state}, "flush")

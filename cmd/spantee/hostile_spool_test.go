@@ -19,7 +19,7 @@ import (
 )
 
 // hostileState is a state folder with a spool in which somebody left more than
-// spans. The victim is a file that a journal and a request name.
+// spans. The victim is a file that a log names.
 func hostileState(t *testing.T) (state, victim string) {
 	t.Helper()
 	state, victim = t.TempDir(), filepath.Join(t.TempDir(), "profile")
@@ -32,12 +32,11 @@ func hostileState(t *testing.T) (state, victim string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := s.NewJournal(to)
-	if err := j.Checkpoint(t.Context(), nil, []*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: new(spool.Origin)}}); err != nil {
+	l := s.NewLog(to, nil)
+	if err := l.Append(nil, &spool.Snapshot{Open: []*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: new(spool.Origin)}}}); err != nil {
 		t.Fatal(err)
 	}
-	open := filepath.Join(s.Dir, "open")
-	logs, err := filepath.Glob(filepath.Join(open, "*.otlp"))
+	logs, err := filepath.Glob(filepath.Join(s.Dir, "*.log"))
 	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
 	}
@@ -45,22 +44,21 @@ func hostileState(t *testing.T) (state, victim string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Close(t.Context(), "")
+	l.Close("", nil)
 	if err := os.WriteFile(logs[0], b, 0o600); err != nil { // as a kill leaves it
 		t.Fatal(err)
 	}
 	for name, forge := range map[string]func(path string) error{
-		"1-pipe.otlp":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"2-device.otlp": func(path string) error { return os.Symlink("/dev/zero", path) },
-		"3-other.otlp":  func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
-		"4-pipe.lock":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"4-pipe.otlp":   func(path string) error { return os.Symlink(victim, path) },
+		"1-pipe.log":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"2-device.log": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"3-other.log":  func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+		"4-victim.log": func(path string) error { return os.Symlink(victim, path) },
 	} {
-		path := filepath.Join(open, name)
+		path := filepath.Join(s.Dir, name)
 		if err := forge(path); err != nil {
 			t.Fatal(err)
 		}
-		if name == "3-other.otlp" {
+		if name == "3-other.log" {
 			if err := os.Chmod(path, 0o666); err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +202,7 @@ func TestAForeignStateFolder(t *testing.T) {
 func TestADiskThatHangs(t *testing.T) {
 	long(t)
 	t.Parallel()
-	for _, call := range []string{"create", "write", "sync", "rename", "append", "lock", "remove"} {
+	for _, call := range []string{"create", "write", "rename", "append", "remove"} {
 		for _, up := range []bool{true, false} {
 			name := "disk hangs, in " + call
 			if !up {
@@ -239,18 +237,18 @@ func TestADiskThatHangs(t *testing.T) {
 	}
 }
 
-// A killed process's journal that cannot be read is set aside, which is said once.
-func TestACorruptJournalIsReported(t *testing.T) {
+// A log that cannot be read is set aside, which is said once.
+func TestACorruptLogIsReported(t *testing.T) {
 	for _, args := range [][]string{{"flush"}, nil} {
 		c := newCollector(t)
 		c.start("well")
 		state := t.TempDir()
 		env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
-		journals := filepath.Join(state, "spantee/spool/open")
-		if err := os.MkdirAll(journals, 0o700); err != nil {
+		folder := filepath.Join(state, "spantee/spool")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(journals, "1-2345.otlp"), []byte("no journal"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "1-2345.log"), []byte("no log at all"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, said := range []bool{true, false} {

@@ -250,7 +250,7 @@ func (s *storm) check() {
 	if err := flushed.Run(); err != nil {
 		t.Errorf("flush: %v, %s", err, flushed.stdout.String())
 	}
-	left, err := spool.Spool{Dir: filepath.Join(s.state, "spantee/spool")}.List(t.Context())
+	left, err := spool.Spool{Dir: filepath.Join(s.state, "spantee/spool")}.List()
 	if len(left) > 0 || err != nil {
 		t.Errorf("left in the spool: %+v, %v", left, err)
 	}

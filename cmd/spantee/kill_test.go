@@ -199,15 +199,14 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	defer in.Close()
 	ended, _ := spansIn(t, lines, true)
 	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
-	mine := fmt.Sprintf("%d-", cmd.Process.Pid)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		entries, err := s.List(t.Context())
+		entries, err := s.List()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		i := slices.IndexFunc(entries, func(e spool.Entry) bool {
-			return e.State == spool.Open && e.Spans > 0 && strings.HasPrefix(filepath.Base(e.Path), mine)
+			return e.State == spool.Open && e.Spans > 0 && e.PID == cmd.Process.Pid
 		})
 		if i >= 0 {
 			journal, _ := os.ReadFile(entries[i].Path)
@@ -296,7 +295,7 @@ func TestKillAfterDelivery(t *testing.T) {
 	c.await()
 	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		entries, err := s.List(t.Context())
+		entries, err := s.List()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -121,7 +123,6 @@ func (l *mapLoop) tick(now time.Time) {
 	l.checkLimits(idle)
 	l.sinks.snapshots.tick(now, idle)
 	l.stream.Save()
-	l.sinks.metrics.save()
 }
 
 // checkStall reports once that the agent is silent.
@@ -186,7 +187,9 @@ func (l *mapLoop) end(interrupted bool) {
 	o := &l.ending.result
 	if !ok {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
-		l.ending.endMetrics()
+		if l.sinks.to.Exporter == nil {
+			l.ending.endMetrics(context.Background(), exporter.Report{})
+		}
 		return
 	}
 	o.stats, o.unprotected = l.stream.Mapper.Stats(), l.unprotected

@@ -16,7 +16,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
@@ -52,7 +51,9 @@ type result struct {
 	lost        tee.Lost
 	unprotected error // why a kill would have lost spans
 	delivery    exporter.Report
-	metrics     metrics.Report
+
+	metrics        error // why the last metrics were not delivered
+	metricsSpooled bool  // they will be sent later
 }
 
 // maxRuns is how many runs are listed on a terminal. --summary lists all.
@@ -361,7 +362,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
 		r.lineUnlessEmpty(oddLines(o.stats))
-		if s := amount(o.delivery.Earlier.Delivered, o.delivery.Earlier.Metrics.Delivered); s != "" {
+		if s := amount(o.delivery.Earlier.Delivered); s != "" {
 			r.line("%s of earlier runs delivered", s)
 		}
 	}
@@ -380,19 +381,19 @@ func (r *reporter) print(o result, hasDestination bool) {
 	}
 	r.lineUnlessEmpty(r.untraced(o, hasDestination))
 	s := r.undelivered(o.delivery)
-	m, fates := undeliveredMetrics(o.metrics)
-	if s != "" && m != "" { // usually for the same reason
-		s, m = s+"; "+fates, ""
+	if o.metrics != nil {
+		fate := "; metrics lost"
+		if o.metricsSpooled {
+			fate = "; metrics spooled"
+		}
+		s = cmp.Or(s, "metrics not delivered: "+withHint(o.metrics)) + fate // usually for the same reason
 	}
 	r.lineUnlessEmpty(s)
-	r.lineUnlessEmpty(m)
-	if n := o.delivery.Earlier.SetAside; n > 0 {
+	if n := o.delivery.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
-	for _, s := range []string{amount(o.delivery.Earlier.Dropped, 0), amount(0, o.delivery.Earlier.Metrics.Dropped)} {
-		if s != "" {
-			r.line("%s of earlier runs dropped: unreadable, evicted for lack of room, or possibly delivered already (spantee spool shows what is left)", s)
-		}
+	if s := amount(o.delivery.Earlier.Dropped); s != "" {
+		r.line("%s of earlier runs dropped: evicted for lack of room, or rejected by the receiver (spantee spool shows what is left)", s)
 	}
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
@@ -492,18 +493,4 @@ func (r *reporter) undelivered(d exporter.Report) string {
 		s += fmt.Sprintf(" (spool: %v)", d.NotKept)
 	}
 	return s
-}
-
-// undeliveredMetrics describes which metrics were not delivered, why, and what became
-// of them. It returns "" if there are none. fates is only what became of them.
-func undeliveredMetrics(m metrics.Report) (message, fates string) {
-	if m.Lost+m.Spooled+m.Rejected == 0 {
-		return "", ""
-	}
-	fates = "metrics " + enumerate(" and ", part{m.Spooled, "spooled"}, part{m.Rejected, "rejected"}, part{m.Lost, "lost"})
-	message = fmt.Sprintf("%s of metrics not delivered: %s; %s", count(m.Lost+m.Spooled+m.Rejected, "data point"), withHint(m.Cause), fates)
-	if m.NotKept != nil {
-		message += fmt.Sprintf(" (spool: %v)", m.NotKept)
-	}
-	return message, fates
 }

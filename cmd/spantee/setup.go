@@ -50,11 +50,14 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.metrics = s.meter(client); cfg.metrics != nil && cfg.spool != nil {
-		cfg.spool.Recovered = s.metrics.countKilled
-	}
+	s.metrics = s.meter()
+	end := &ending{sinks: s, say: say, timeout: o.flushTimeout}
 	if client != nil {
-		s.to.Exporter = exporter.New(exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live, Spool: cfg.spool})
+		to := exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live, Spool: cfg.spool, LastMetrics: end.endMetrics}
+		if cfg.metrics != nil && cfg.spool != nil {
+			to.Metrics, s.to.Metrics = cfg.metrics.MetricsClient(), s.metrics.snapshot
+		}
+		s.to.Exporter = exporter.New(to)
 	}
 	if o.tree {
 		s.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
@@ -80,18 +83,17 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	s.snapshots = s.newOpenSpans(stream)
-	return &setup{stream, s, &ending{sinks: s, say: say, timeout: o.flushTimeout}}, nil
+	return &setup{stream, s, end}, nil
 }
 
 // meter returns what counts for the metrics.
-func (s *sinks) meter(spans exporter.Client) *meter {
-	m := newMeter(s.cfg.metrics, s.say.problem)
+func (s *sinks) meter() *meter {
+	m := newMeter(s.cfg.metrics, s.to.Resources, s.say.problem)
 	if m.to == nil {
 		return m
 	}
 	for _, err := range slices.Concat(m.to.Ignored(), metrics.CheckEnvironment()) {
 		s.say.problem(err)
 	}
-	m.spans, m.from, m.spool = spans, s.to.Resources, s.cfg.spool
 	return m
 }

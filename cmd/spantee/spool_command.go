@@ -33,12 +33,12 @@ func spoolCommand() *cobra.Command {
 		Short: "List undelivered spans and metrics",
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			s, err := spool.Default()
 			if err != nil {
 				return err
 			}
-			entries, err := s.List(cmd.Context())
+			entries, err := s.List()
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	var total int64
 	for _, e := range entries {
 		total += e.Bytes
-		holds, reason := amount(e.Spans, e.Points), e.Reason
+		holds, reason := contentsOf(e), e.Reason
 		switch e.State {
 		case spool.Open:
 			holds, reason = "", fmt.Sprintf("process %d on %s", e.PID, tree.Printable(e.Host))
@@ -83,6 +83,14 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	}
 	fmt.Fprintf(tw, "\n%s in %s\n", bytesText(total), s.Dir)
 	return tw.Flush()
+}
+
+func contentsOf(e spool.Entry) string {
+	metrics := 0
+	if e.Metrics {
+		metrics = 1
+	}
+	return enumerate(", ", part{e.Spans, count(e.Spans, "span")}, part{metrics, "metrics"})
 }
 
 const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
@@ -134,24 +142,15 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	s.SetAside = func(why *spool.Untrusted) {
 		messages.say("set aside unread: %s", tree.Printable(why.Error()))
 	}
-	s.Owner = spool.NewOwner()
-	killed := meterOfKilled(s, cfg, settings, toFile)
-	s.Recovered = killed.countKilled
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	waiting, err := s.Waiting(ctx)
+	waiting, err := s.Waiting()
 	if err != nil {
 		return err
 	}
 	sent := newProgress(stderr, messages.Stderr, int64(waiting), func(n int64) string { return count(int(n), "span") })
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
 	messages.Status("")
-	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
-	defer cancel()
-	ofKilled := killed.close(inTime, exporter.Report{})
-	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
-		messages.say("%s", undelivered)
-	}
 	messages.Flush() // before anything is printed on stdout
 	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
@@ -159,87 +158,49 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		return errors.New("interrupted")
 	case err != nil:
 		return err
-	case ofKilled.Spooled > 0:
-		return proc.Status{Code: proc.StatusFailed}
 	}
 	return said
-}
-
-// meterOfKilled counts runs whose spantee was killed.
-func meterOfKilled(s spool.Spool, cfg otlp.Config, settings *otlp.Settings, toFile string) *meter {
-	o, spans := options{otlp: cfg}, destination{}
-	if toFile == "" {
-		spans.otlp = settings
-	}
-	m := newMeter(o.resolveMetrics(spans, true, func(error) {}), func(error) {})
-	m.spool = &s
-	return m
 }
 
 // dialer returns clients for the requests in the spool: for the file or endpoint
 // that the flags name, or else for the endpoint that a request was meant for.
 func dialer(cfg otlp.Config, settings *otlp.Settings, toFile string) func(spool.Destination) (exporter.Client, error) {
 	return func(to spool.Destination) (exporter.Client, error) {
-		metrics := to.Signal == spool.Metrics
 		switch {
-		case toFile != "" && metrics:
-			return nil, errSpansOnly
 		case toFile != "":
 			return file.New(toFile)
 		case cfg.Endpoint == "" && to.Protocol == spool.File:
 			return nil, nil // the user has to name the file again
 		case cfg.Endpoint == "":
 			return otlp.ClientFor(to, cfg)
-		case !metrics:
-			return settings.Client(), nil
 		}
-		cfg := cfg
-		cfg.Signal = spool.Metrics
-		settings, err := resolveOTLP(cfg)
-		if err != nil {
-			return nil, err
-		}
-		return redirectedMetrics{settings.Client()}, nil
+		return settings.Client(), nil
 	}
-}
-
-// errSpansOnly says that the user sent the backlog where only spans can go. The
-// metrics still wait for their own endpoint.
-var errSpansOnly = &exporter.Error{Err: errors.New("metrics are not accepted there, and still wait"), Hint: "run spantee flush without --endpoint and --to"}
-
-// redirectedMetrics is a client for metrics that were meant for another endpoint.
-type redirectedMetrics struct{ exporter.Client }
-
-// UploadMetrics fails if the receiver takes no metrics: their own may.
-func (c redirectedMetrics) UploadMetrics(ctx context.Context, request []byte) error {
-	err := c.Client.(exporter.MetricsUploader).UploadMetrics(ctx, request)
-	if e, ok := errors.AsType[*exporter.UploadError](err); ok && e.Verdict == exporter.Unwanted {
-		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errSpansOnly, Refused: true}
-	}
-	return err
 }
 
 // reportFlush reports what became of the spans for each endpoint, and where they
 // went if they were redirected.
-func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) error {
+func reportFlush(w io.Writer, results []*exporter.Flushed, redirected string) error {
 	left, last := false, ""
 	for _, r := range results {
 		for _, f := range []struct {
-			spans, points int
-			fate          string
+			spans int
+			fate  string
 		}{
-			{r.Recovered, 0, "of killed processes recovered"},
-			{r.Delivered, r.Metrics.Delivered, "delivered"},
-			{r.Rejected, r.Metrics.Rejected, "rejected (spantee spool shows why)"},
-			{r.Dropped, r.Metrics.Dropped, "dropped: unreadable, evicted for lack of room, or possibly delivered already"},
-			{0, r.Metrics.Unwanted, "discarded: the receiver takes no metrics"},
+			{r.Recovered, "of killed processes recovered"},
+			{r.Delivered, "delivered"},
+			{r.Rejected, "rejected (spantee spool shows why)"},
+			{r.Dropped, "dropped: the receiver rejected them"},
 		} {
-			if s := amount(f.spans, f.points); s != "" {
+			if s := amount(f.spans); s != "" {
 				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
 			}
 		}
+		if r.Metrics > 0 {
+			fmt.Fprintf(w, "%smetrics of %s rejected\n", prefix(r.To, redirected), countProcesses(r.Metrics))
+		}
 		if r.Err != nil {
-			left = left || !errors.Is(r.Err, errSpansOnly)
+			left = true
 			if why := prefix(r.To, redirected) + withHint(r.Err); why != last { // usually the same for spans and metrics
 				fmt.Fprintln(w, why)
 				last = why
@@ -253,6 +214,13 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 		return proc.Status{Code: proc.StatusFailed}
 	}
 	return nil
+}
+
+func countProcesses(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
 }
 
 // shown returns a destination as it may be printed.

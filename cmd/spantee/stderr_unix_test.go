@@ -41,7 +41,7 @@ func unreadPipe(t *testing.T) *os.File {
 // spansKept is how many spans wait in a state folder.
 func spansKept(t *testing.T, state string) (spans int) {
 	t.Helper()
-	entries, err := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}.List(t.Context())
+	entries, err := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}.List()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,8 +55,8 @@ func enumerate(separator string, parts ...part) string {
 }
 
 // amount returns how many spans and data points there are, "" if there are none.
-func amount(spans, points int) string {
-	return enumerate(" and ", part{spans, count(spans, "span")}, part{points, count(points, "data point")})
+func amount(spans int) string {
+	return enumerate("", part{spans, count(spans, "span")})
 }
 
 func count(n int, noun string) string {

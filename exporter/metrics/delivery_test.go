@@ -1,32 +1,23 @@
 package metrics_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/runs"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 // span returns a span of two seconds: keys, each with a string, an int or a float.
@@ -104,7 +95,7 @@ func TestConventions(t *testing.T) {
 	export(t, r, root, chat, tool)
 	r.Stalled("a")
 	r.Spans(1, 2, 3)
-	finish(t, r)
+	_, _ = finish(t, r)
 
 	points := receiver.Points()
 	kinds := map[string]string{}
@@ -137,10 +128,6 @@ func TestConventions(t *testing.T) {
 			t.Errorf("%s is %+v, want %v", key, p, want)
 		}
 	}
-	duration := points["gen_ai.execute_tool.duration{error.type=killed,gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
-	if duration == nil || len(duration.Exemplars) != 1 || string(duration.Exemplars[0].TraceId) != "0123456789abcdef" {
-		t.Errorf("no exemplar: %+v", duration)
-	}
 }
 
 // TestCap counts everything, and names no more than 200 series of an instrument.
@@ -152,7 +139,7 @@ func TestCap(t *testing.T) {
 			export(t, r, call(fmt.Sprint("agent-", agent), fmt.Sprint("tool-", tool)))
 		}
 	}
-	finish(t, r)
+	_, _ = finish(t, r)
 	var series, total int
 	for key, p := range receiver.Points() {
 		if strings.HasPrefix(key, "gen_ai.execute_tool.duration") {
@@ -183,42 +170,15 @@ func TestCumulative(t *testing.T) {
 	start := receiver.Points()[key].Start
 	export(t, r, call("a", "t"))
 	receiver.Await(t, func() bool { return receiver.Points()[key].Count == 2 && receiver.Points()[key].Requests > 3 })
-	receiver.Refuse(func(n int) error {
-		if n < 3 {
-			return status.Error(codes.Unavailable, "try again")
-		}
-		return nil
+	receiver.Refuse(func(int) error {
+		return status.Error(codes.Unavailable, "try again")
 	})
 	export(t, r, call("a", "t"))
-	report := finish(t, r)
-	if p := receiver.Points()[key]; p.Count != 3 || p.Start != start {
-		t.Errorf("%d calls since %d, want 3 since %d", p.Count, p.Start, start)
+	if _, err := finish(t, r); err == nil {
+		t.Error("no error for the last request")
 	}
-	if report.Lost != 0 || report.Cause != nil {
-		t.Errorf("%+v", report)
-	}
-}
-
-// TestDelta counts deltas that were refused as lost: nothing repeats them.
-func TestDelta(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
-	receiver := metricstest.Start(t)
-	receiver.Refuse(func(n int) error {
-		if n == 1 {
-			return status.Error(codes.InvalidArgument, "no")
-		}
-		return nil
-	})
-	r := record(t, "grpc", receiver.GRPCEndpoint(), 5*time.Millisecond)
-	export(t, r, call("a", "t"))
-	receiver.Await(t, func() bool { return len(receiver.Arrivals()) >= 1 })
-	export(t, r, call("a", "u"))
-	report := finish(t, r)
-	if report.Lost != 1 || report.Cause == nil {
-		t.Errorf("%+v", report)
-	}
-	if points := receiver.Points(); len(points) != 1 {
-		t.Errorf("%d series, want that of the second call", len(points))
+	if p := receiver.Points()[key]; p.Count != 2 || p.Start != start {
+		t.Errorf("%d calls since %d, want 2 since %d", p.Count, p.Start, start)
 	}
 }
 
@@ -228,153 +188,86 @@ func TestNoMetrics(t *testing.T) {
 	for protocol, endpoint := range map[string]string{"grpc": receiver.GRPCEndpoint(), "http/protobuf": receiver.HTTPEndpoint()} {
 		r := record(t, protocol, endpoint, 0)
 		export(t, r, call("a", "t"))
-		if report := finish(t, r); report != (metrics.Report{}) {
-			t.Errorf("%s: %+v", protocol, report)
+		if left, err := finish(t, r); err != nil || left != nil {
+			t.Errorf("%s: %d bytes left, %v", protocol, len(left), err)
 		}
 	}
 }
 
-// TestLost says how much was lost, and why, without waiting for a collector that
-// is not there.
-func TestLost(t *testing.T) {
-	receiver := receivertest.Start(t)
-	receiver.Stop()
-	r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
-	export(t, r, call("a", "t"))
-	report := finish(t, r)
-	if report.Lost != 1 || report.Delivered != 0 || report.Cause == nil || !strings.Contains(report.Cause.Error(), "connection refused") {
-		t.Errorf("%+v", report)
+// What is left of a Recorder whose collector is down arrives as if it had been sent.
+func TestLeft(t *testing.T) {
+	for _, temporality := range []string{"cumulative", "delta"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
+		receiver := metricstest.Start(t)
+		receiver.Stop()
+		r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+		export(t, r, call("a", "t"), call("a", "t"))
+		left, err := finish(t, r)
+		if err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("%s: %v", temporality, err)
+		}
+		receiver.Restart()
+		upload(t, receiver, left)
+		p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
+		if p == nil || p.Count != 2 || p.Sum != 4 {
+			t.Errorf("%s: %+v", temporality, p)
+		}
 	}
 }
 
-// busy answers the first requests with the delay that the receiver wants.
-func busy(t *testing.T, requests int, delay time.Duration) func(n int) error {
-	return func(n int) error {
-		if n > requests {
-			return nil
-		}
-		s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
-		if err != nil {
-			t.Error(err)
-		}
-		return s.Err()
-	}
-}
-
-// TestRetryInfo sends no request before the time that the receiver gave.
-func TestRetryInfo(t *testing.T) {
+// A part of the deltas was delivered: the totals would count it twice.
+func TestNoDeltasAreLeftOnceOneWasDelivered(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
 	receiver := metricstest.Start(t)
-	const delay = 300 * time.Millisecond
-	receiver.Refuse(busy(t, 1, delay))
 	r := record(t, "grpc", receiver.GRPCEndpoint(), 5*time.Millisecond)
 	export(t, r, call("a", "t"))
-	receiver.Await(t, func() bool { return len(receiver.Arrivals()) == 1 })
-	report := finish(t, r)
-	arrivals := receiver.Arrivals()
-	if len(arrivals) < 2 || arrivals[1].Sub(arrivals[0]) < delay || report.Lost != 0 {
-		t.Errorf("requests at %v, %+v", arrivals, report)
+	for r.Snapshot(nil) != nil { // until it knows of the answer
+		runtime.Gosched()
+	}
+	receiver.Stop()
+	export(t, r, call("a", "t"))
+	if left, _ := finish(t, r); left != nil || r.Snapshot(nil) != nil {
+		t.Errorf("%d bytes are left", len(left))
 	}
 }
 
-// TestNoTime counts what there is no time to send as lost.
-func TestNoTime(t *testing.T) {
+// upload sends an encoded request.
+func upload(t *testing.T, receiver *metricstest.Receiver, request []byte) {
+	t.Helper()
+	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Endpoint: receiver.GRPCEndpoint()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := settings.MetricsClient()
+	defer func() { _ = c.Stop(t.Context()) }()
+	if err := c.UploadMetrics(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+}
+
+// The snapshot of a process that is killed has what it has counted, and what is open as
+// killed.
+func TestSnapshotOfAKilledProcess(t *testing.T) {
 	receiver := metricstest.Start(t)
-	for temporality, want := range map[string]int{"cumulative": 2, "delta": 2} {
-		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
-		r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
-		export(t, r, call("a", "t"), call("a", "u"))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if report := r.Close(ctx); report.Lost != want || report.Delivered != 0 {
-			t.Errorf("%s: %+v", temporality, report)
+	r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+	export(t, r, call("a", "t"))
+	open := span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "spantee.bad_lines", 0, "error.type", "killed")
+	for range 2 { // nothing of the first is in the second
+		upload(t, receiver, r.Snapshot([][]byte{encode(t, open)}))
+	}
+	for key, want := range map[string]uint64{
+		"gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}": 1,
+		"gen_ai.invoke_agent.duration{error.type=killed,gen_ai.agent.name=a}":                            1,
+	} {
+		if p := receiver.Points()[key]; p == nil || p.Count != want {
+			t.Errorf("%s: %+v, want %d", key, p, want)
 		}
 	}
-	if n := len(receiver.Arrivals()); n > 0 {
-		t.Errorf("%d requests", n)
+	if p := receiver.Points()["spantee.run.count{gen_ai.agent.name=a,spantee.outcome=killed}"]; p == nil || p.Sum != 1 {
+		t.Errorf("runs %+v", p)
 	}
-}
-
-// TestBusy sends deltas again that a busy receiver, or none, has certainly not
-// taken: each arrives once.
-func TestBusy(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
-	for _, protocol := range []string{"grpc", "http/protobuf"} {
-		receiver := metricstest.Start(t)
-		endpoint := receiver.GRPCEndpoint()
-		if protocol != "grpc" {
-			endpoint = receiver.HTTPEndpoint()
-		}
-		receiver.Refuse(busy(t, 3, time.Millisecond))
-		r := record(t, protocol, endpoint, 5*time.Millisecond)
-		for n := range 4 {
-			export(t, r, call("a", "t"))
-			receiver.Await(t, func() bool { return len(receiver.Arrivals()) > n })
-		}
-		report := finish(t, r)
-		p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
-		if p == nil || p.Count != 4 || report.Lost != 0 {
-			t.Errorf("%s: %+v, %+v", protocol, p, report)
-		}
-	}
-}
-
-// TestGate has two Recorders of one receiver wait for the time that it gave one of
-// them.
-func TestGate(t *testing.T) {
-	receiver := metricstest.Start(t)
-	const delay = 300 * time.Millisecond
-	receiver.Refuse(busy(t, 1, delay))
-	gate := metrics.NewGate()
-	one, two := recordBehind(t, gate, receiver.GRPCEndpoint()), recordBehind(t, gate, receiver.GRPCEndpoint())
-	var ending sync.WaitGroup
-	for _, r := range []*metrics.Recorder{one, two} {
-		export(t, r, call("a", "t"))
-		ending.Go(func() {
-			if report := finish(t, r); report.Lost != 0 {
-				t.Errorf("%+v", report)
-			}
-		})
-	}
-	ending.Wait()
-	arrivals := receiver.Arrivals()
-	if len(arrivals) != 3 || arrivals[1].Sub(arrivals[0]) < delay {
-		t.Errorf("requests at %v", arrivals)
-	}
-}
-
-// stubborn is an Exporter whose requests end when it is closed, whatever their context.
-type stubborn chan struct{}
-
-func (s stubborn) UploadMetrics(context.Context, []byte) error      { <-s; return nil }
-func (stubborn) Encode(*metricdata.ResourceMetrics) ([]byte, error) { return []byte("request"), nil }
-func (stubborn) Destination() spool.Destination                     { return spool.Destination{} }
-func (stubborn) Temporality(kind sdk.InstrumentKind) metricdata.Temporality {
-	return metricdata.CumulativeTemporality
-}
-
-func (stubborn) Aggregation(kind sdk.InstrumentKind) sdk.Aggregation {
-	return sdk.DefaultAggregationSelector(kind)
-}
-func (stubborn) Close() {}
-
-// TestCloseIsBounded closes a Recorder whose Exporter ignores its context, during the last
-// request and during one before.
-func TestCloseIsBounded(t *testing.T) {
-	for _, interval := range []time.Duration{time.Hour, time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			e := make(stubborn)
-			r := metrics.New(metrics.Config{Exporter: e, Interval: interval})
-			export(t, r, call("a", "t"))
-			time.Sleep(2 * time.Second) // of the bubble
-			began := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if report := r.Close(ctx); report.Lost != 1 || report.Cause == nil || time.Since(began) > 2*time.Second {
-				t.Errorf("%+v after %v", report, time.Since(began))
-			}
-			close(e)
-		})
-	}
+	receiver.Stop()
+	_, _ = finish(t, r)
 }
 
 // TestRest counts what only roots state once: not again what another Recorder has counted of
@@ -391,27 +284,11 @@ func TestRest(t *testing.T) {
 	}
 	r.Remember(facts(t, encode(t, chat("resumed"))))
 	export(t, r, chat("resumed"), chat("one"), chat("two"), root("one", 10), root("two", 13), root("resumed", 20))
-	finish(t, r)
+	_, _ = finish(t, r)
 	for operation, want := range map[string]float64{"chat": 30, "invoke_agent": 3} {
 		p := receiver.Points()["gen_ai.client.inference.usage.input_tokens{gen_ai.agent.name=a,gen_ai.operation.name="+operation+",gen_ai.token.modality=unknown}"]
 		if p == nil || p.Sum != want {
 			t.Errorf("%s: %+v, want %v", operation, p, want)
 		}
-	}
-}
-
-// An exaggerating Exporter rejects more data points than it got.
-type exaggerating struct{ stubborn }
-
-func (exaggerating) UploadMetrics(context.Context, []byte) error {
-	return &exporter.UploadError{Verdict: exporter.Partial, Rejected: 1000, Err: errors.New("too old")}
-}
-
-// TestMoreIsRejectedThanSent counts no more as lost than there was.
-func TestMoreIsRejectedThanSent(t *testing.T) {
-	r := metrics.New(metrics.Config{Exporter: exaggerating{}, Interval: time.Hour})
-	export(t, r, call("a", "t"))
-	if report := finish(t, r); report.Delivered != 0 || report.Lost != 1 {
-		t.Errorf("%+v", report)
 	}
 }

@@ -57,17 +57,30 @@ var (
 	repetitions  = []float64{1, 2, 3, 5, 10, 20, 50, 100}
 )
 
-// makeInstruments cannot fail, because all names are valid.
-func (r *Recorder) makeInstruments(meter metric.Meter) {
-	r.meter, r.counters, r.histograms = meter, map[string]metric.Int64Counter{}, map[string]metric.Float64Histogram{}
-	for name, d := range definitions {
-		if unit, description := metric.WithUnit(d.unit), metric.WithDescription(d.description); d.bounds == nil {
-			r.counters[name], _ = meter.Int64Counter(name, unit, description)
-		} else {
-			r.histograms[name], _ = meter.Float64Histogram(name, unit, description, metric.WithExplicitBucketBoundaries(d.bounds...))
-		}
+// counter returns a counter, which is made when it is first needed. That cannot fail,
+// because all names are valid.
+func (r *Recorder) counter(name string) metric.Int64Counter {
+	if r.counters[name] == nil {
+		d := definitions[name]
+		r.counters[name], _ = r.meter.Int64Counter(name, metric.WithUnit(d.unit), metric.WithDescription(d.description))
 	}
-	r.cost, _ = meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
+	return r.counters[name]
+}
+
+// histogram is the same for a histogram.
+func (r *Recorder) histogram(name string) metric.Float64Histogram {
+	if r.histograms[name] == nil {
+		d := definitions[name]
+		r.histograms[name], _ = r.meter.Float64Histogram(name, metric.WithUnit(d.unit), metric.WithDescription(d.description), metric.WithExplicitBucketBoundaries(d.bounds...))
+	}
+	return r.histograms[name]
+}
+
+func (r *Recorder) costCounter() metric.Float64Counter {
+	if r.cost == nil {
+		r.cost, _ = r.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
+	}
+	return r.cost
 }
 
 // observe creates the observable instruments.

@@ -5,7 +5,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -15,8 +14,7 @@ import (
 func (r *Recorder) Count(s *runs.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changed = true
-	ctx := contextOf(s)
+	ctx := context.Background()
 	switch s.Kind() {
 	case runs.Agent:
 		r.agentRan(ctx, s)
@@ -34,7 +32,7 @@ func (r *Recorder) Count(s *runs.Span) {
 		}
 	}
 	r.usage(s, func(name string, tokens int64) {
-		r.counters[name].Add(ctx, tokens, r.with(s, usageAttributes...), anyModality)
+		r.counter(name).Add(ctx, tokens, r.with(s, usageAttributes...), anyModality)
 	})
 }
 
@@ -44,14 +42,6 @@ func (r *Recorder) Remember(s *runs.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.usage(s, func(string, int64) {})
-}
-
-// contextOf returns a context that makes the span an exemplar.
-func contextOf(s *runs.Span) context.Context {
-	cfg := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled}
-	copy(cfg.TraceID[:], s.TraceID)
-	copy(cfg.SpanID[:], s.ID)
-	return trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(cfg))
 }
 
 // chunkGaps returns the seconds between the chunks of a model's answer: its deltas.
@@ -74,25 +64,25 @@ func chunkGaps(s *runs.Span) (gaps []float64) {
 
 func (r *Recorder) agentRan(ctx context.Context, s *runs.Span) {
 	stated := s.Stated()
-	r.histograms[semconv.MetricInvokeAgentDuration].Record(ctx, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	r.histogram(semconv.MetricInvokeAgentDuration).Record(ctx, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
 	if !s.Has(semconv.Turns) { // the stream does not say what the agent did
 		return
 	}
 	agent := r.with(s, semconv.AgentName)
-	r.histograms[semconv.MetricInvokeAgentCalls].Record(ctx, float64(stated.Turns), agent)
-	r.histograms[semconv.MetricInvokeAgentTools].Record(ctx, float64(stated.Tools), agent)
+	r.histogram(semconv.MetricInvokeAgentCalls).Record(ctx, float64(stated.Turns), agent)
+	r.histogram(semconv.MetricInvokeAgentTools).Record(ctx, float64(stated.Tools), agent)
 }
 
 func (r *Recorder) runEnded(ctx context.Context, s *runs.Span) {
 	stated, used := s.Stated(), s.Usage()
 	outcome := attribute.String(semconv.Outcome, runs.Outcome(s.ErrorType()))
-	r.counters[semconv.MetricRuns].Add(ctx, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
+	r.counter(semconv.MetricRuns).Add(ctx, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
 	agent := r.with(s, semconv.AgentName)
-	r.counters[semconv.MetricRetries].Add(ctx, stated.Retries, agent)
-	r.histograms[semconv.MetricRepeats].Record(ctx, float64(stated.Repeats), agent)
-	r.counters[semconv.MetricStalls].Add(ctx, 0, agent) // so that the series exists before the first stall
+	r.counter(semconv.MetricRetries).Add(ctx, stated.Retries, agent)
+	r.histogram(semconv.MetricRepeats).Record(ctx, float64(stated.Repeats), agent)
+	r.counter(semconv.MetricStalls).Add(ctx, 0, agent) // so that the series exists before the first stall
 	if used.CostKnown {
-		r.cost.Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
+		r.costCounter().Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
 			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
 	}
 }
@@ -109,31 +99,31 @@ var (
 // modelCalled counts a model call; gaps are the seconds between its chunks.
 func (r *Recorder) modelCalled(ctx context.Context, s *runs.Span, gaps []float64) {
 	call := r.with(s, inferenceAttributes...)
-	r.histograms[semconv.MetricInferenceDuration].Record(ctx, s.Duration().Seconds(), r.with(s, failureAttributes...))
+	r.histogram(semconv.MetricInferenceDuration).Record(ctx, s.Duration().Seconds(), r.with(s, failureAttributes...))
 	if s.Has(semconv.TimeToFirstChunk) {
-		r.histograms[semconv.MetricTimeToFirstChunk].Record(ctx, s.Number(semconv.TimeToFirstChunk), call)
+		r.histogram(semconv.MetricTimeToFirstChunk).Record(ctx, s.Number(semconv.TimeToFirstChunk), call)
 	}
 	for _, gap := range gaps {
-		r.histograms[semconv.MetricTimePerChunk].Record(ctx, gap, call)
+		r.histogram(semconv.MetricTimePerChunk).Record(ctx, gap, call)
 	}
 	if s.Has(semconv.InputTokens) {
-		r.histograms[semconv.MetricCallInputTokens].Record(ctx, s.Number(semconv.InputTokens), call)
-		r.histograms[semconv.MetricCallOutputTokens].Record(ctx, s.Number(semconv.OutputTokens), call)
+		r.histogram(semconv.MetricCallInputTokens).Record(ctx, s.Number(semconv.InputTokens), call)
+		r.histogram(semconv.MetricCallOutputTokens).Record(ctx, s.Number(semconv.OutputTokens), call)
 	}
 }
 
 func (r *Recorder) toolCalled(ctx context.Context, s *runs.Span) {
 	seconds := s.Duration().Seconds()
-	r.histograms[semconv.MetricToolDuration].Record(ctx, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	r.histogram(semconv.MetricToolDuration).Record(ctx, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
 	if s.Has(semconv.MCPMethodName) {
-		r.histograms[semconv.MetricMCPDuration].Record(ctx, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+		r.histogram(semconv.MetricMCPDuration).Record(ctx, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
 	}
 	agent := r.with(s, semconv.AgentName)
 	if n := s.Int(semconv.ToolLinesAdded); n > 0 {
-		r.counters[semconv.MetricLinesAdded].Add(ctx, n, agent)
+		r.counter(semconv.MetricLinesAdded).Add(ctx, n, agent)
 	}
 	if n := s.Int(semconv.ToolLinesRemoved); n > 0 {
-		r.counters[semconv.MetricLinesRemoved].Add(ctx, n, agent)
+		r.counter(semconv.MetricLinesRemoved).Add(ctx, n, agent)
 	}
 }
 
@@ -179,8 +169,7 @@ func (r *Recorder) usage(s *runs.Span, count func(metric string, tokens int64)) 
 func (r *Recorder) Stalled(agent string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changed = true
-	r.counters[semconv.MetricStalls].Add(context.Background(), 1, ofAgent(agent))
+	r.counter(semconv.MetricStalls).Add(context.Background(), 1, ofAgent(agent))
 }
 
 // Spans counts what became of the spans. Call it once.
@@ -188,9 +177,9 @@ func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx := context.Background()
-	r.counters[semconv.MetricSpansDelivered].Add(ctx, int64(delivered))
-	r.counters[semconv.MetricSpansSpooled].Add(ctx, int64(spooled))
-	r.counters[semconv.MetricSpansDropped].Add(ctx, int64(dropped))
+	r.counter(semconv.MetricSpansDelivered).Add(ctx, int64(delivered))
+	r.counter(semconv.MetricSpansSpooled).Add(ctx, int64(spooled))
+	r.counter(semconv.MetricSpansDropped).Add(ctx, int64(dropped))
 }
 
 // An openKey is what open spans are counted by: runs by agent, tool calls by agent

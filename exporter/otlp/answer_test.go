@@ -17,7 +17,6 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestRetryAfterHeader(t *testing.T) {
@@ -91,7 +90,7 @@ func TestARetryAfterIsObeyed(t *testing.T) {
 		delivered int
 	}{{20 * time.Second, 1}, {500 * time.Millisecond, 0}} {
 		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
-		e.Export(encode(sized("a", 100)), nil)
+		export(e, encode(sized("a", 100)), nil)
 		wantReport(t, closeWithin(t, e, tt.within), tt.delivered, 1-tt.delivered, "429 Too Many Requests; retry after 1s")
 		if len(requests) != 1+tt.delivered {
 			t.Errorf("%d requests within %v", len(requests), tt.within)
@@ -182,8 +181,8 @@ func TestReservedHeaders(t *testing.T) {
 func TestRequestsOverGRPC(t *testing.T) {
 	url, requests := grpcServer(t)
 	for signal, method := range map[string]string{
-		"":            "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-		spool.Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+		"":      "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
 	} {
 		errorOf(t, Config{Signal: signal, Endpoint: url, Headers: map[string]string{"key": "1", "key-bin": "café"}})
 		request := <-requests

@@ -55,7 +55,7 @@ func BenchmarkExport(b *testing.B) {
 	e := exporter.New(exporter.Config{Client: client, Wait: true})
 	before := cpuTime(b)
 	for b.Loop() {
-		e.Export(wire, nil)
+		export(e, wire, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

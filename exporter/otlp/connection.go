@@ -25,17 +25,14 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/internal/httpclient"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A link leads to one receiver. Spans and metrics share it if they go to the same one:
-// another connection would cost a short session more than what it sends.
+// A link leads to one receiver.
 type link struct {
 	settings *Settings
 
-	mu    sync.Mutex
-	users int
-	conn  *connection // nil before the first request, and after one without an answer
+	mu   sync.Mutex
+	conn *connection // nil before the first request, and after one without an answer
 }
 
 // A connection is made by the first request over it.
@@ -94,25 +91,12 @@ func (c *connection) close() {
 	}()
 }
 
-// share adds a user, unless the last one has gone.
-func (l *link) share() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.users == 0 {
-		return false
-	}
-	l.users++
-	return true
-}
-
-// release removes a user. The last one closes the connection.
+// release closes the connection.
 func (l *link) release() {
 	l.mu.Lock()
-	l.users--
 	conn := l.conn
-	last := l.users == 0
 	l.mu.Unlock()
-	if last && conn != nil {
+	if conn != nil {
 		l.drop(conn)
 	}
 }
@@ -262,8 +246,6 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 		return refused(s.explain(ctx, lost.error))
 	case unanswered:
 		return s.explain(ctx, lost.error)
-	case s.signal == spool.Metrics && isNoMetrics(err):
-		return uploadError(exporter.Unwanted, "the receiver takes no metrics", "")
 	}
 	failed := s.classify(ctx, err)
 	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured

@@ -4,16 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/exporter/metrics/metricstest"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 // forward listens for an address and counts the connections that carry requests.
@@ -39,58 +32,4 @@ func relay(in net.Conn, address string, used func()) {
 	}
 	out.Close()
 	answering.Wait()
-}
-
-// TestMetricsShareTheConnection sends spans and metrics over one connection, if
-// nothing is different about it. It is there until both have stopped.
-func TestMetricsShareTheConnection(t *testing.T) {
-	for name, test := range map[string]struct {
-		protocol, compression string // of metrics
-		connections           int32
-	}{
-		"gRPC":                 {"grpc", "", 1},
-		"HTTP":                 {"http/protobuf", "", 1},
-		"compressed otherwise": {"grpc", "gzip", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			receiver := metricstest.Start(t)
-			at := receiver.GRPCEndpoint()
-			if test.protocol != "grpc" {
-				at = receiver.HTTPEndpoint()
-			}
-			address, connections := forward(t, strings.TrimPrefix(at, "http://"))
-			spans, err := New(Config{Protocol: test.protocol, Endpoint: "http://" + address})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", test.compression)
-			settings, err := Resolve(Config{Signal: spool.Metrics, Protocol: test.protocol, Endpoint: "http://" + address})
-			if err != nil {
-				t.Fatal(err)
-			}
-			metrics := settings.MetricExporter(spans)
-			send := func() {
-				t.Helper()
-				request, err := metrics.Encode(&metricdata.ResourceMetrics{})
-				if err == nil {
-					err = metrics.UploadMetrics(t.Context(), request)
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
-			if err := spans.UploadTraces(t.Context(), encodeRequest(&tracepb.ResourceSpans{})); err != nil {
-				t.Error(err)
-			}
-			send()
-			if err := spans.Stop(t.Context()); err != nil {
-				t.Error(err)
-			}
-			send()
-			if n := connections.Load(); n != test.connections {
-				t.Errorf("%d connections, want %d", n, test.connections)
-			}
-			metrics.Close()
-		})
-	}
 }

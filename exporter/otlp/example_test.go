@@ -11,6 +11,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func Example() {
@@ -41,7 +42,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	e.Export(span, nil)
+	_ = e.Export([]*spool.Span{e.Span(span, nil)}, nil)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"io"
 	"net"
 	"os"
@@ -169,17 +171,34 @@ func serveGRPC(t *testing.T, server *grpc.Server) (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-// metricExporter returns an exporter that is closed when the test ends.
-func metricExporter(t *testing.T, cfg Config) *MetricExporter {
+// metricsClient returns a client that is stopped when the test ends.
+func metricsClient(t *testing.T, cfg Config) exporter.MetricsClient {
 	t.Helper()
-	cfg.Signal = spool.Metrics
+	cfg.Signal = Metrics
 	settings, err := Resolve(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := settings.MetricExporter(nil)
-	t.Cleanup(e.Close)
-	return e
+	c := settings.MetricsClient()
+	t.Cleanup(func() { _ = c.Stop(context.Background()) })
+	return c
+}
+
+// export exports an encoded span.
+func export(e *exporter.Exporter, wire []byte, from *resourcepb.Resource) {
+	_ = e.Export([]*spool.Span{e.Span(wire, from)}, nil)
+}
+
+// oneGauge is a request with one data point.
+func oneGauge(t *testing.T) []byte {
+	t.Helper()
+	body, err := proto.Marshal(&colmetricpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricpb.ResourceMetrics{{ScopeMetrics: []*metricpb.ScopeMetrics{{
+		Metrics: []*metricpb.Metric{{Name: "m", Data: &metricpb.Metric_Gauge{Gauge: &metricpb.Gauge{DataPoints: []*metricpb.NumberDataPoint{{}}}}}},
+	}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }
 
 // wantPartial checks that a receiver has rejected 3 data points because they are too

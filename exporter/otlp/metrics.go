@@ -11,76 +11,70 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 )
 
-// A MetricExporter sends metrics to one endpoint.
-//
-// OpenTelemetry's exporter encodes them. It does not send them, because what is not
-// delivered is kept encoded.
-type MetricExporter struct {
-	client
-	encoder *otlpmetricgrpc.Exporter
-	conn    *grpc.ClientConn // of the encoder; it is never connected
-	encoded []byte           // by the encoder
-}
-
-// MetricExporter returns an exporter with these settings, which must be for metrics.
-//
-// If spans go to the same receiver, by a client of this package, both share its
-// connection.
-func (s *Settings) MetricExporter(spans exporter.Client) *MetricExporter {
-	e := &MetricExporter{client: client{s, &link{settings: s, users: 1}}}
-	if of, _ := spans.(*client); of != nil && s.sameReceiver(of.settings) && of.link.share() {
-		e.link = of.link
+// MetricExporter returns OpenTelemetry's exporter with these settings, which must be for
+// metrics. It never retries: the next request repeats what is cumulative. A receiver that
+// takes no metrics, such as Jaeger, is no failure.
+func (s *Settings) MetricExporter() (metric.Exporter, error) {
+	secure, err := s.tls.load()
+	if err != nil {
+		return nil, err
 	}
-	// Errors could only be about options, or about the encoder's own metrics.
-	e.conn, _ = grpc.NewClient("passthrough:///", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(e.keep))
-	e.encoder, _ = otlpmetricgrpc.New(context.Background(), otlpmetricgrpc.WithGRPCConn(e.conn))
-	return e
+	if s.protocol != "grpc" {
+		compression := otlpmetrichttp.NoCompression
+		if s.compression == "gzip" {
+			compression = otlpmetrichttp.GzipCompression
+		}
+		to, err := otlpmetrichttp.New(context.Background(), otlpmetrichttp.WithHTTPClient(s.httpClient(secure)), otlpmetrichttp.WithEndpointURL(s.endpoint.String()),
+			otlpmetrichttp.WithHeaders(s.httpHeaders()), otlpmetrichttp.WithCompression(compression), otlpmetrichttp.WithTimeout(s.timeout),
+			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}))
+		return &metricExporter{Exporter: to, settings: s}, err
+	}
+	conn, err := s.dial(secure)
+	if err != nil {
+		return nil, err
+	}
+	to, err := otlpmetricgrpc.New(context.Background(), otlpmetricgrpc.WithGRPCConn(conn), otlpmetricgrpc.WithHeaders(s.headers), otlpmetricgrpc.WithTimeout(s.timeout),
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}))
+	return &metricExporter{Exporter: to, settings: s, conn: conn}, err
 }
 
-// Temporality returns what the environment prefers.
-func (e *MetricExporter) Temporality(kind metric.InstrumentKind) metricdata.Temporality {
-	return e.encoder.Temporality(kind)
+// A metricExporter has errors like those of a client, and none for a receiver that takes no
+// metrics.
+type metricExporter struct {
+	metric.Exporter
+	settings *Settings
+	conn     *grpc.ClientConn // nil over HTTP
 }
 
-// Aggregation returns what the environment prefers.
-func (e *MetricExporter) Aggregation(kind metric.InstrumentKind) metric.Aggregation {
-	return e.encoder.Aggregation(kind)
+func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+	err := e.Exporter.Export(ctx, data)
+	if err == nil || isNoMetrics(err) {
+		return nil
+	}
+	if lost, unanswered := errors.AsType[*noAnswer](err); unanswered {
+		return e.settings.explain(ctx, lost.error)
+	}
+	return e.settings.classify(ctx, err)
 }
 
-// keep keeps a request instead of sending it.
-func (e *MetricExporter) keep(_ context.Context, _ string, request, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) (err error) {
-	e.encoded, err = proto.Marshal(request.(proto.Message))
+// Shutdown closes the connection without waiting for the server.
+func (e *metricExporter) Shutdown(ctx context.Context) error {
+	err := e.Exporter.Shutdown(ctx)
+	if e.conn != nil {
+		go e.conn.Close()
+	}
 	return err
-}
-
-// Encode returns an ExportMetricsServiceRequest.
-func (e *MetricExporter) Encode(data *metricdata.ResourceMetrics) ([]byte, error) {
-	err := e.encoder.Export(context.Background(), data)
-	return e.encoded, err
-}
-
-// Close closes the connection, unless spans use it.
-func (e *MetricExporter) Close() {
-	_ = e.conn.Close()
-	e.link.release()
-}
-
-func (s *Settings) sameReceiver(as *Settings) bool {
-	return s.protocol == as.protocol && s.endpoint.Scheme == as.endpoint.Scheme && s.endpoint.Host == as.endpoint.Host &&
-		(s.endpoint.Scheme != "unix" || s.endpoint.String() == as.endpoint.String()) &&
-		s.compression == as.compression && s.userAgent == as.userAgent && s.tls == as.tls
 }
 
 // checkPreferences reports the variables that only metrics have, if they are invalid. As
@@ -101,18 +95,43 @@ func (s *Settings) checkPreferences() {
 	}
 }
 
+// MetricsClient returns a client that sends encoded metrics. The settings must be for metrics.
+func (s *Settings) MetricsClient() exporter.MetricsClient {
+	return &client{settings: s, link: &link{settings: s}}
+}
+
 // UploadMetrics makes one attempt to send an ExportMetricsServiceRequest. It returns an
 // *exporter.UploadError.
 func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
-	return c.upload(ctx, func(ctx context.Context, conn *connection) error {
-		if conn.http != nil {
-			return c.settings.post(ctx, conn.http, request)
-		}
-		encoded := new(colmetricpb.ExportMetricsServiceRequest)
-		encoded.ProtoReflect().SetUnknown(request)
-		_, err := colmetricpb.NewMetricsServiceClient(conn.grpc).Export(metadata.NewOutgoingContext(ctx, metadata.New(c.settings.headers)), encoded)
+	unwanted := false
+	err := c.upload(ctx, func(ctx context.Context, conn *connection) error {
+		err := c.sendMetrics(ctx, conn, request)
+		unwanted = isNoMetrics(err)
 		return err
 	})
+	if failed, ok := errors.AsType[*exporter.UploadError](err); ok && unwanted {
+		failed.Unwanted = true
+	}
+	return err
+}
+
+func (c *client) sendMetrics(ctx context.Context, conn *connection, request []byte) error {
+	if conn.http != nil {
+		return c.settings.post(ctx, conn.http, request)
+	}
+	encoded := new(colmetricpb.ExportMetricsServiceRequest)
+	encoded.ProtoReflect().SetUnknown(request)
+	_, err := colmetricpb.NewMetricsServiceClient(conn.grpc).Export(metadata.NewOutgoingContext(ctx, metadata.New(c.settings.headers)), encoded)
+	return err
+}
+
+// metricsURL returns where metrics go over HTTP, also for settings that are for spans.
+func (s *Settings) metricsURL() string {
+	u := s.endpoint.String()
+	if base, isTraces := strings.CutSuffix(u, "/v1/traces"); isTraces {
+		return base + "/v1/metrics"
+	}
+	return u
 }
 
 // post sends metrics over HTTP.
@@ -135,7 +154,7 @@ func (s *Settings) post(ctx context.Context, client *http.Client, request []byte
 		_ = w.Close()
 		request = packed.Bytes()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), bytes.NewReader(bytes.Clone(request))) // net/http may read it later
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.metricsURL(), bytes.NewReader(bytes.Clone(request))) // net/http may read it later
 	if err != nil {
 		return err
 	}

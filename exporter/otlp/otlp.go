@@ -25,7 +25,7 @@ import (
 // variables, and otherwise have the defaults of the OpenTelemetry specification.
 // Only the scheme of the endpoint turns TLS on or off.
 type Config struct {
-	Signal   string            // spool.Metrics, or empty for spans; each has variables of its own
+	Signal   string            // Metrics, or empty for spans; each has variables of its own
 	Protocol string            // grpc, http/protobuf or http/json
 	Endpoint string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces or /v1/metrics is appended
 	Headers  map[string]string // sent with every request
@@ -39,6 +39,9 @@ type Config struct {
 	UserAgent string
 }
 
+// Metrics is the signal of a Config for metrics.
+const Metrics = "metrics"
+
 // New returns a client for cfg. Its error may be a *[SettingError]. The first request
 // makes the connection.
 func New(cfg Config) (exporter.Client, error) {
@@ -49,21 +52,20 @@ func New(cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// Client returns a client with these settings. One for metrics is an
-// [exporter.MetricsUploader].
+// Client returns a client with these settings.
 func (s *Settings) Client() exporter.Client {
-	return &client{settings: s, link: &link{settings: s, users: 1}}
+	return &client{settings: s, link: &link{settings: s}}
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
 // certificates are sent only to the endpoint they were set for; for any other
 // endpoint the client has none.
 func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
-	if to.Signal != "" && to.Signal != spool.Metrics { // of a later version
-		return nil, fmt.Errorf("%s: unknown signal %q", to.Endpoint, to.Signal)
-	}
-	cfg.Signal = to.Signal
 	s, err := Resolve(cfg)
+	if err != nil || s.Destination() != to {
+		cfg.Signal = Metrics
+		s, err = Resolve(cfg)
+	}
 	if err != nil || s.Destination() != to {
 		s, err = plainSettings(to)
 	}
@@ -74,7 +76,7 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// A client sends spans, or metrics from a spool.
+// A client sends spans.
 type client struct {
 	settings *Settings
 	link     *link

@@ -26,7 +26,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 // errorOf is what a request with cfg fails with, nil if it is accepted.
@@ -37,8 +36,8 @@ func errorOf(t *testing.T, cfg Config) *exporter.UploadError {
 	defer cancel()
 	defer c.Stop(ctx)
 	var err error
-	if cfg.Signal == spool.Metrics {
-		err = c.(exporter.MetricsUploader).UploadMetrics(ctx, nil)
+	if cfg.Signal == Metrics {
+		err = c.(exporter.MetricsClient).UploadMetrics(ctx, nil)
 	} else {
 		err = c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
 	}

@@ -128,7 +128,7 @@ func TestADroppedConnectionServesThoseThatHaveIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{settings: s, users: 1}
+		l := &link{settings: s}
 		conn, err := l.get()
 		if err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ type Settings struct {
 	timeout     time.Duration
 	tls         tlsFiles
 	userAgent   string
-	signal      string // as in a spool.Destination
+	signal      string // as in a Config
 	bare        bool   // no variable is read
 
 	list    []Setting
@@ -78,7 +78,7 @@ func Resolve(cfg Config) (*Settings, error) {
 	}
 	s.readCompression()
 	s.readTimeout()
-	if s.signal == spool.Metrics {
+	if s.signal == Metrics {
 		s.checkPreferences()
 	}
 	return s, nil
@@ -91,9 +91,9 @@ func (s *Settings) Ignored() []error { return s.ignored }
 // List returns each setting that is not empty, as far as they are valid.
 func (s *Settings) List() []Setting { return s.list }
 
-// Destination returns where spans or metrics go, for a spool.
+// Destination returns where spans go, for a spool.
 func (s *Settings) Destination() spool.Destination {
-	return spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String(), Signal: s.signal}
+	return spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String()}
 }
 
 // signalName returns the name of the signal in the path of an HTTP endpoint.
@@ -116,7 +116,7 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: to.Signal}
+	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout}
 	s.tls.on = u.Scheme == "https"
 	return s, nil
 }

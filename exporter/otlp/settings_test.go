@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestSettings(t *testing.T) {
@@ -76,7 +74,7 @@ func TestSettings(t *testing.T) {
 		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_PROTOCOL "http" (want grpc, http/protobuf or http/json)`},
 		{name: "zero timeout", env: env{"TIMEOUT": "0"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "0" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want a positive number of milliseconds, such as 10000)`},
-		{name: "bad preferences", cfg: Config{Signal: spool.Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x", "METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "y"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)
+		{name: "bad preferences", cfg: Config{Signal: Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x", "METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "y"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)
 invalid $OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION "y" (want explicit_bucket_histogram or base2_exponential_bucket_histogram)`},
 		{name: "negative timeout", env: env{"TIMEOUT": "-1"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "-1" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad headers", env: env{"HEADERS": "token secret,a=b"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},

@@ -34,13 +34,13 @@ func (deaf) UploadTraces(context.Context, []byte) error {
 func leave(t *testing.T, s *spool.Spool, name string, cfg Config) {
 	t.Helper()
 	e := exporter.New(exporter.Config{Client: deaf{newClient(t, cfg)}, Spool: s})
-	e.Export(encode(sized(name, 100)), nil)
+	export(e, encode(sized(name, 100)), nil)
 	if r := closeWithin(t, e, 5*time.Second); r.Spooled != 1 {
 		t.Fatalf("%+v", r)
 	}
 }
 
-func flush(t *testing.T, s *spool.Spool, cfg Config) []exporter.Flushed {
+func flush(t *testing.T, s *spool.Spool, cfg Config) []*exporter.Flushed {
 	t.Helper()
 	all, err := exporter.Flush(t.Context(), *s, func(to spool.Destination) (exporter.Client, error) { return ClientFor(to, cfg) }, nil)
 	if err != nil {
@@ -160,9 +160,9 @@ func TestFlushOfNonsense(t *testing.T) {
 		{Protocol: "file", Endpoint: "/etc/passwd"},
 		{Protocol: "", Endpoint: "http://127.0.0.1:0"},
 	} {
-		if err := s.Put(t.Context(), to, spool.Request{Body: []byte{0x0a, 0x04, 0x12, 0x02, 0x12, 0x00}, Spans: 1}, ""); err != nil {
-			t.Fatal(err)
-		}
+		log := s.NewLog(to, nil)
+		_ = log.Append([]*spool.Span{{Wire: spool.AppendSpan(nil, encode(sized("a", 100))), Of: new(spool.Origin)}}, nil)
+		log.Close("it was down", nil)
 	}
 	all := flush(t, s, Config{})
 	if len(all) != 5 {

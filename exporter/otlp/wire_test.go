@@ -45,9 +45,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 				if i == 9 { // alone it fits to the byte
 					size = largest
 				}
-				e.Export(encode(sized(fmt.Sprint(i), size)), resource)
+				export(e, encode(sized(fmt.Sprint(i), size)), resource)
 			}
-			e.Export(encode(sized("one byte more", largest+1)), resource)
+			export(e, encode(sized("one byte more", largest+1)), resource)
 			wantReport(t, closeWithin(t, e, 30*time.Second), spans, 1, "exceeds the maximum request size")
 			if got := r.Largest(); got > 3<<20 || got < 3<<20-16 {
 				t.Errorf("the largest request is %d bytes, want just under %d", got, 3<<20)
@@ -100,7 +100,7 @@ func TestSpansArriveWhole(t *testing.T) {
 				})
 				var want []*tracepb.Span
 				for _, span := range testSpans() {
-					e.Export(encode(span), resource)
+					export(e, encode(span), resource)
 					want = append(want, span)
 				}
 				wantReport(t, closeWithin(t, e, 20*time.Second), len(want), 0, "")
@@ -131,7 +131,7 @@ func TestTheSameSpansAreTheSameBytes(t *testing.T) {
 	for range 2 {
 		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
 		for _, span := range testSpans() {
-			e.Export(encode(span), nil)
+			export(e, encode(span), nil)
 		}
 		wantReport(t, closeWithin(t, e, 20*time.Second), 10, 0, "")
 	}
@@ -145,8 +145,8 @@ func TestNotUTF8OverTheWire(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
 			e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})})
-			e.Export(encode(sized("good", 100)), nil)
-			e.Export(bytes.ReplaceAll(encode(sized("bad", 100)), []byte("bad"), []byte("b\xffd")), nil)
+			export(e, encode(sized("good", 100)), nil)
+			export(e, bytes.ReplaceAll(encode(sized("bad", 100)), []byte("bad"), []byte("b\xffd")), nil)
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 1, "not UTF-8")
 			if len(r.Spans()) != 1 || r.Spans()[0].Name != "good" {
 				t.Errorf("got %v", r.Spans())

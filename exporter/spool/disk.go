@@ -1,9 +1,7 @@
 package spool
 
 import (
-	"context"
 	"errors"
-	"os"
 	"sync/atomic"
 	"time"
 )
@@ -18,22 +16,8 @@ func onDisk(call string) {
 	}
 }
 
-func rename(from, to string) error {
-	onDisk("rename")
-	return os.Rename(from, to)
-}
-
-func remove(path string) error {
-	onDisk("remove")
-	return os.Remove(path)
-}
-
-// discard removes a file that is no longer needed. If it cannot be removed, the
-// next process that looks finds it again.
-func discard(path string) { _ = remove(path) }
-
-// ErrFrozen means that the disk did not answer before the caller's deadline. The
-// call goes on in the background, and may still succeed.
+// ErrFrozen means that the disk did not answer. The call goes on in the background, and may
+// still succeed.
 var ErrFrozen = errors.New("the disk did not answer in time")
 
 // abandonedCalls counts the disk calls that go on although nobody waits for them.
@@ -41,12 +25,16 @@ var ErrFrozen = errors.New("the disk did not answer in time")
 // long.
 var abandonedCalls atomic.Int32
 
-// After its context has ended, a call may take graceSteps more steps. The grace period is
-// counted in steps, because a busy machine, which may delay a call for as long as a disk
-// that hangs, delays the steps as well.
+// A disk is frozen if a call has taken idleSteps steps in which the process computed nothing,
+// or maxSteps in any case. Steps are counted, and not time, because a busy machine, which may
+// delay a call for as long as a frozen disk does, delays the steps as well.
 const (
-	graceSteps = 100
-	graceStep  = time.Millisecond
+	step      = 100 * time.Millisecond
+	idleSteps = 20
+	maxSteps  = 200
+
+	// idle is the processor time that a step takes if the process only waits.
+	idle = 5 * time.Millisecond
 )
 
 // A diskLock is a mutex that is held while the disk is waited for. It is a channel because
@@ -58,25 +46,22 @@ func (l diskLock) Lock()    { l <- struct{}{} }
 func (l diskLock) Unlock()  { <-l }
 
 // do is within, for a call whose only result is an error.
-func do(ctx context.Context, f func() error) error {
-	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, f() })
+func do(f func() error) error {
+	_, err := within(func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
 
-// within is await, unless the disk is known not to answer.
-func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
+// within is await, unless the disk is known to be frozen.
+func within[T any](f func() (T, error)) (result T, err error) {
 	if abandonedCalls.Load() > 0 {
 		return result, ErrFrozen
 	}
-	return await(ctx, f)
+	return await(f)
 }
 
-// await runs f, and returns without it if ctx ends first: a call to a disk that
-// does not answer cannot be interrupted, so f goes on in the background.
-func await[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
-	if ctx.Done() == nil {
-		return f()
-	}
+// await runs f, and returns without it if the disk is frozen: a call to such a disk cannot be
+// interrupted, so f goes on in the background.
+func await[T any](f func() (T, error)) (result T, err error) {
 	type answer struct {
 		result T
 		err    error
@@ -86,16 +71,17 @@ func await[T any](ctx context.Context, f func() (T, error)) (result T, err error
 		result, err := f()
 		answers <- answer{result, err}
 	}()
-	select {
-	case a := <-answers:
-		return a.result, a.err
-	case <-ctx.Done():
-	}
-	for range graceSteps {
+	used := cpuTime()
+	for all, waited := 0, 0; waited < idleSteps && all < maxSteps; all++ {
 		select {
 		case a := <-answers:
 			return a.result, a.err
-		case <-time.After(graceStep):
+		case <-time.After(step):
+		}
+		if now := cpuTime(); now-used > idle {
+			used, waited = now, 0
+		} else {
+			waited++
 		}
 	}
 	abandonedCalls.Add(1)

@@ -1,12 +1,10 @@
 package spool
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -17,119 +15,84 @@ type State string
 // The states of an [Entry].
 const (
 	Waiting  State = "waiting"  // until it can be sent
-	Sending  State = "sending"  // at this moment, or when its process was killed
+	Killed   State = "killed"   // the same, of a killed process
+	Open     State = "open"     // of a running process
 	Rejected State = "rejected" // by the receiver, for good
-	Corrupt  State = "corrupt"  // cut short, not a request, or deltas that may have arrived
-	Open     State = "open"     // the journal of a process
-	Killed   State = "killed"   // the journal of a killed process, which Recover turns into requests
+	Corrupt  State = "corrupt"  // not as it was written, or not this user's
 )
 
 // An Entry describes one file.
 type Entry struct {
 	Destination
-	Reason string    `json:"reason,omitempty"` // why it is there
-	Host   string    `json:"host,omitempty"`   // of the process that writes a journal
-	PID    int       `json:"pid,omitempty"`    // of the same process
-	State  State     `json:"state"`
-	Since  time.Time `json:"since"`
-	Bytes  int64     `json:"bytes"`
-	Spans  int       `json:"spans"`            // in an open journal, those that a kill would leave
-	Points int       `json:"points,omitempty"` // data points of metrics
-	Path   string    `json:"path"`
+	State   State     `json:"state"`
+	Reason  string    `json:"reason,omitempty"` // why it is there
+	Host    string    `json:"host,omitempty"`   // of the process
+	PID     int       `json:"pid,omitempty"`
+	Since   time.Time `json:"since"`
+	Bytes   int64     `json:"bytes"`
+	Spans   int       `json:"spans"`
+	Metrics bool      `json:"metrics,omitempty"` // there are some
+	Path    string    `json:"path"`
 }
 
-// List lists the files of the spool, oldest first. For a file that is not this
-// user's, Reason says why it was not read.
-func (s Spool) List(ctx context.Context) ([]Entry, error) {
-	return within(ctx, s.list)
-}
-
-func (s Spool) list() (entries []Entry, err error) {
-	err = s.walk(func(f file, info fs.FileInfo) {
-		entry := Entry{State: f.state, Since: f.at, Bytes: info.Size(), Path: f.path()}
-		if (f.isRequest() || strings.HasSuffix(f.base, waitingExt)) && entry.read(f) {
-			entries = append(entries, entry)
+// List lists the files of the spool, oldest first.
+func (s Spool) List() ([]Entry, error) {
+	return within(func() (entries []Entry, err error) {
+		dir, err := s.enter(false)
+		if dir == nil || err != nil {
+			return nil, err
 		}
+		defer dir.Close()
+		all, err := names(dir)
+		for _, name := range all {
+			if e, ok := describe(dir, name); ok {
+				e.Path = filepath.Join(s.Dir, name)
+				entries = append(entries, e)
+			}
+		}
+		return entries, err
 	})
-	slices.SortStableFunc(entries, func(a, b Entry) int { return a.Since.Compare(b.Since) })
-	return entries, err
+}
+
+// describe returns false for a file that has just been removed, or is no log.
+func describe(dir *os.Root, name string) (e Entry, ok bool) {
+	info, err := dir.Lstat(name)
+	ext := filepath.Ext(name)
+	if err != nil || strings.HasPrefix(name, tempPrefix) || ext != logExt && ext != RejectedExt && ext != corruptExt {
+		return e, false
+	}
+	e = Entry{State: Corrupt, Since: info.ModTime(), Bytes: info.Size()}
+	c, err := read(dir, name)
+	e.Destination, e.Reason, e.Host, e.PID = c.note.Destination, c.note.Reason, c.note.Host, c.note.PID
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errEmpty):
+		return e, false
+	case err != nil:
+		e.Reason = err.Error()
+	case ext == RejectedExt:
+		e.State, e.Spans = Rejected, len(c.rejected)
+	case ext == logExt:
+		e.State, e.Spans, e.Metrics = Open, len(c.pending()), len(c.metrics) > 0
+		if file, locked := lock(dir, name); file != nil {
+			file.Close()
+			switch {
+			case c.closed:
+				e.State = Waiting
+			case c.mayBeSent(locked):
+				e.State = Killed
+			}
+		}
+	}
+	return e, true
 }
 
 // Waiting returns how many spans can be sent now.
-func (s Spool) Waiting(ctx context.Context) (spans int, err error) {
-	entries, err := s.List(ctx)
+func (s Spool) Waiting() (spans int, err error) {
+	entries, err := s.List()
 	for _, e := range entries {
-		switch e.State {
-		case Waiting, Sending, Killed:
+		if e.State == Waiting || e.State == Killed {
 			spans += e.Spans
 		}
 	}
 	return spans, err
-}
-
-// read completes an entry. It reports false if the file has just been sent, or is none of a
-// spool.
-func (e *Entry) read(f file) bool {
-	l, err := readLog(e.Path)
-	e.Destination, e.Reason = l.note.Destination, l.note.Reason
-	e.Spans, e.Points = f.name.spans, f.name.points
-	untrusted, _ := errors.AsType[*Untrusted](err)
-	switch {
-	case untrusted != nil:
-		e.State, e.Reason, e.Spans, e.Points = Corrupt, untrusted.Why, 0, 0
-	case errors.Is(err, fs.ErrNotExist):
-		return false
-	case e.State == Open && err == nil:
-		e.Host, e.PID = l.note.Host, l.note.PID
-		e.Spans, e.Points = len(l.spans()), l.metrics.Points
-		if isDead(strings.TrimSuffix(e.Path, waitingExt), l.note) {
-			e.State = Killed
-		}
-	case e.State != Corrupt && !f.isRequest():
-		return false
-	}
-	return true
-}
-
-// isDead reports whether the process that wrote a journal on this host has ended.
-func isDead(base string, note Note) bool {
-	if !note.isLocal() {
-		return false // Recover decides by the age of the journal
-	}
-	lock, _ := TryLock(base + lockExt)
-	defer unlock(lock)
-	return lock != nil
-}
-
-// Destinations returns the destinations of the waiting requests, the one that has
-// waited longest first. Files that do not name one are set aside.
-func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
-	return within(ctx, func() ([]Destination, error) {
-		since := map[Destination]time.Time{}
-		names, err := s.directories()
-		errs := []error{err}
-		for _, name := range names {
-			if name != journalDir {
-				errs = append(errs, s.findDestination(name, since))
-			}
-		}
-		byAge := func(a, b Destination) int { return since[a].Compare(since[b]) }
-		return slices.SortedFunc(maps.Keys(since), byAge), errors.Join(errs...)
-	})
-}
-
-// findDestination reads the destination from the oldest readable request in an
-// endpoint's directory, and sets aside files that are not requests.
-func (s Spool) findDestination(dir string, since map[Destination]time.Time) error {
-	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
-	err := o.list()
-	for _, f := range o.files {
-		l, err := readLog(f.path())
-		if err == nil && l.note.dir() == dir {
-			since[l.note.Destination] = f.at
-			return nil
-		}
-		o.pass(f, cmp.Or(err, errCorrupt))
-	}
-	return errors.Join(err, o.unreadable)
 }

@@ -10,7 +10,7 @@ import (
 // if another process holds the lock, and an error if the disk does not support locks.
 func TryLock(path string) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
-		discard(path)
+		_ = os.Remove(path)
 	}
 	onDisk("lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
@@ -22,14 +22,6 @@ func TryLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// unlock releases a lock, which may be nil. An error from Close does not matter: the
-// system drops the lock in any case.
-func unlock(lock *os.File) {
-	if lock != nil {
-		lock.Close()
-	}
 }
 
 // isUnsupported reports whether an error means that the disk does not support

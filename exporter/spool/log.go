@@ -1,232 +1,353 @@
 package spool
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
-	"io"
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/spantee/spantee/exporter/internal/field"
 )
 
-// All files are in protobuf's wire format. A file begins with a note. Then comes a
-// request, or, in the log of a process, one frame after another. A frame counts whole or
-// not at all: a truncated frame is ignored. The log of a process that has ended by itself
-// ends with another note, which says why its spans were not delivered.
+// A Log is the log of this process: what it would leave behind if it were killed. It is never
+// synced: the page cache outlives the process. What is not delivered when the process ends
+// stays in it.
 //
-//	frame = field 1004 {
-//	    ended  = field 1: a ResourceSpans of spans that have ended, as in a request
-//	    open   = field 1001 { field 1: a ResourceSpans of spans that have not ended, ... }
-//	    done   = field 1002 { varints }: the ended spans with these numbers were delivered
-//	}
-//
-// The note of a request has its checksum, and of metrics, what it counts. The note of a log
-// has the format's number: a log of another format is set aside.
-//
-// The open spans of a frame replace those of all earlier frames, because their ids
-// may have changed since. The ended spans of a log are numbered from 0, as they come.
-const (
-	fieldNote  = 1000
-	fieldOpen  = 1001
-	fieldDone  = 1002
-	fieldFrame = 1004
-)
+// Each call writes one frame, and returns when the kernel has it, or when the disk is found
+// to be frozen. After a failure, the next call writes a new file.
+type Log struct {
+	spool Spool
+	note  Note
 
-// logFormat is the number of the format.
-const logFormat = 4
+	mu       diskLock
+	dir      *os.Root // of the file
+	file     *os.File // locked; nil before the first write
+	name     string
+	next     int     // number of the next span that ends
+	pending  []*Span // that have ended and are not delivered
+	bytes    int     // of pending
+	snapshot Snapshot
+	size     int   // of the file
+	counted  int   // size when room was last made
+	err      error // why the file does not have all that is pending, or nil
+	closed   bool
 
-const (
-	// maxFrame is the longest frame that is written.
-	maxFrame = 12 << 20
-
-	// maxLog is the longest file. Whoever reads one has all of it in memory.
-	maxLog = 24 << 20
-
-	// maxSpans is how many spans a file may have: reading one with many tiny spans
-	// would take many times its size.
-	maxSpans = 1 << 16
-)
-
-// enclose returns records as one record with this number.
-func enclose(number protowire.Number, records [][]byte) [][]byte {
-	head := protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.BytesType), uint64(sizeRecords(records)))
-	return append([][]byte{head}, records...)
+	naming sync.Mutex      // makeRoom asks for names while mu is held
+	names  map[string]bool // of this file and of former ones
 }
 
-func sizeRecords(records [][]byte) (size int) {
-	for _, r := range records {
-		size += len(r)
+// A Snapshot is what a killed process leaves behind besides the spans that had ended.
+type Snapshot struct {
+	Open    []*Span // as if they ended now
+	Metrics []byte  // an ExportMetricsServiceRequest, as if the process were killed now; nil if the last one is still good
+}
+
+const (
+	// slack is how many bytes a file may exceed twice what is needed of it by before it is
+	// written anew.
+	slack = 256 << 10
+)
+
+var errTooBig = errors.New("the log exceeds its size limit")
+
+// NewLog returns a log for this process. Nothing is on disk before there is something to
+// write.
+func (s Spool) NewLog(spans Destination, metrics *Destination) *Log {
+	host, _ := os.Hostname()
+	return &Log{
+		spool: s, note: Note{Destination: spans, Metrics: metrics, Format: logFormat, Host: host, PID: os.Getpid()},
+		mu: newDiskLock(), names: map[string]bool{},
 	}
-	return size
 }
 
-// A log is what a file has: a request of spans or of metrics, or a process's log.
-type log struct {
-	note    Note
-	closed  bool // its process ended by itself
-	size    int64
-	age     time.Duration // since it was written
-	metrics Request
-
-	ended []*Span // by number
-	open  []*Span
+func newName() string {
+	return fmt.Sprintf("%d-%012x%s", time.Now().UnixNano(), rand.Uint64()>>16, logExt)
 }
 
-// readLog reads a file. It returns errCorrupt if the file is not as it was written, except
-// that a log may end anywhere, and an *Untrusted error if the file is not this user's.
-func readLog(path string) (l *log, err error) {
-	l = new(log)
-	f, info, err := OpenFile(path, os.O_RDONLY)
+// Append adds spans that have ended, whose bytes must not change any more, and replaces the
+// snapshot unless it is nil.
+func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.err
+	}
+	for _, s := range ended {
+		s.number, s.logged = l.next, true
+		l.next++
+		l.bytes += len(s.Wire)
+	}
+	l.pending = append(l.pending, ended...)
+	records := recordsOf(ended)
+	if snapshot != nil {
+		metrics := snapshot.Metrics
+		if metrics == nil {
+			metrics = l.snapshot.Metrics
+		}
+		l.snapshot = Snapshot{Open: snapshot.Open, Metrics: metrics}
+		records = append(records, enclose(fieldOpen, recordsOf(snapshot.Open))...)
+		if snapshot.Metrics != nil {
+			records = append(records, appendRecord(nil, fieldMetrics, snapshot.Metrics))
+		}
+	}
+	if len(records) > 0 || l.err != nil {
+		l.write(records...)
+	}
+	return l.err
+}
+
+func (s *Snapshot) records() [][]byte {
+	return append(enclose(fieldOpen, recordsOf(s.Open)), appendRecord(nil, fieldMetrics, s.Metrics))
+}
+
+func (s *Snapshot) size() (n int) {
+	for _, span := range s.Open {
+		n += len(span.Wire)
+	}
+	return n + len(s.Metrics)
+}
+
+// Done removes spans that were appended: they are delivered.
+func (l *Log) Done(spans []*Span) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.remove(spans); !l.closed && l.file != nil {
+		l.write(recordDone(spans))
+	}
+}
+
+// Reject keeps spans that the receiver will never accept. It reports whether they are on
+// disk.
+func (l *Log) Reject(spans []*Span, why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.takeName()
+	name, note := l.name, l.note
+	note.Reason = why
+	err := do(func() error {
+		dir, err := l.spool.enter(true)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		return l.spool.reject(dir, name, note, spans)
+	})
+	if l.remove(spans); l.file != nil {
+		l.write(recordDone(spans))
+	}
+	return err == nil
+}
+
+func (l *Log) remove(spans []*Span) {
+	for _, s := range spans {
+		if s.logged && !s.done {
+			l.bytes -= len(s.Wire)
+		}
+		s.done = true
+	}
+	l.pending = slices.DeleteFunc(l.pending, func(s *Span) bool { return s.done })
+}
+
+// write appends a frame, or writes a new file with only what is still needed.
+func (l *Log) write(records ...[]byte) {
+	size := sizeRecords(records)
+	if l.file == nil || l.err != nil || l.size+size > min(2*(l.bytes+l.snapshot.size())+slack, maxLog) {
+		l.rewrite(within)
+		return
+	}
+	if size > maxFrame {
+		l.err = errTooBig
+		return
+	}
+	frame, file, count := frameOf(records...), l.file, int64(l.size-l.counted) > l.spool.Max/lookEvery
+	if count {
+		l.counted = l.size
+	}
+	_, l.err = within(func() (*os.File, error) {
+		if count {
+			if err := l.spool.makeRoom(l.spool.Max/lookEvery + 1); err != nil {
+				return nil, err
+			}
+		}
+		onDisk("append")
+		_, err := file.Write(frame)
+		return nil, err
+	})
+	l.size += len(frame)
+}
+
+// rewrite writes a new file, and leaves the old one whole until then. wait calls the disk.
+func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
+	for i, s := range l.pending {
+		s.number = i
+	}
+	l.next = len(l.pending)
+	frame := frameOf(append(recordsOf(l.pending), l.snapshot.records()...)...)
+	note, err := encodeNote(l.note)
+	if size := len(note) + len(frame); err != nil || size > maxLog {
+		l.err = errors.Join(err, errTooBig)
+		return
+	}
+	b := bytes.Join([][]byte{note, frame}, nil)
+	l.takeName()
+	name, old, grown, dir := l.name, l.file, len(b)-l.size, l.dir
+	file, err := wait(func() (*os.File, error) {
+		if dir == nil {
+			if dir, err = l.spool.enter(true); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.spool.makeRoom(int64(max(0, grown))); err != nil {
+			return nil, err
+		}
+		file, err := replace(dir, name, b)
+		if err == nil && old != nil {
+			old.Close()
+		}
+		return file, err
+	})
+	if l.err = err; err == nil {
+		l.dir, l.file, l.size, l.counted = dir, file, len(b), len(b)
+	}
+}
+
+// replace writes a file that is locked before it has its name.
+func replace(dir *os.Root, name string, b []byte) (*os.File, error) {
+	onDisk("create")
+	temp := tempPrefix + name
+	file, err := dir.OpenFile(temp, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	if errors.Is(err, os.ErrExist) { // of a call that failed
+		_ = dir.Remove(temp)
+		file, err = dir.OpenFile(temp, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	}
 	if err != nil {
-		return l, err
+		return nil, err
 	}
-	defer f.Close()
-	l.size, l.age = info.Size(), time.Since(info.ModTime())
-	if l.size > maxLog {
-		return l, errCorrupt
+	_, _ = flock(file) // without locks, the age of the log tells whether its process lives
+	onDisk("write")
+	if _, err = file.Write(b); err == nil {
+		onDisk("rename")
+		err = dir.Rename(temp, name)
 	}
-	b := make([]byte, l.size)
-	n, err := io.ReadFull(f, b)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return l, err
+	if err != nil {
+		file.Close()
+		_ = dir.Remove(temp)
+		return nil, err
 	}
-	return l, l.decode(b[:n])
+	return file, nil
 }
 
-func (l *log) decode(b []byte) (err error) {
+// Release leaves spans for whoever takes the lock, because there are too many of them. The
+// log goes on in another file, without these spans. Release reports whether they are on disk.
+func (l *Log) Release(spans []*Span, reason string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.err != nil || l.file == nil {
+		l.remove(spans)
+		return false
+	}
+	former, name, size := l.file, l.name, l.size
+	numbers := make(map[*Span]int, len(l.pending))
+	for _, s := range l.pending {
+		numbers[s] = s.number
+	}
+	l.remove(spans)
+	l.name, l.file, l.size = "", nil, 0
+	l.rewrite(within)
+	if l.err != nil {
+		l.name, l.file, l.size = name, former, size
+		return false
+	}
+	// The former file is closed after the new one has the rest: if the process is killed
+	// between the two, some spans arrive twice.
 	var rest []byte
-	l.note, rest, err = cutNote(b)
-	switch {
-	case err != nil:
+	for _, s := range l.pending {
+		rest = append(rest, recordDone([]*Span{{number: numbers[s], logged: true}})...)
+	}
+	end, _ := encodeNote(Note{Reason: reason})
+	ended := append(frameOf(rest), end...)
+	err := do(func() error {
+		onDisk("append")
+		_, err := former.Write(ended)
+		former.Close()
 		return err
-	case l.note.Sum != "" && l.note.Sum != checksum(rest), l.note.Format != 0 && l.note.Format != logFormat:
-		return errCorrupt
-	case l.note.Signal == Metrics && l.note.Points == 0:
-		return errCorrupt
-	case l.note.Signal == Metrics:
-		l.metrics = Request{Body: rest, Points: l.note.Points, Delta: l.note.Delta}
-		return nil
-	}
-	for number, v := range field.All(rest, nil) {
-		switch number {
-		case field.ResourceSpans:
-			l.ended = appendSpans(l.ended, v.Bytes)
-		case fieldFrame:
-			if l.note.Format != logFormat {
-				return errCorrupt
-			}
-			l.add(v.Bytes)
-		case fieldNote:
-			if last, err := decodeNote(v.Bytes); err == nil {
-				l.note.Reason, l.closed = last.Reason, true
-			}
-		}
-		if len(l.ended)+len(l.open) > maxSpans {
-			return errCorrupt
-		}
-	}
-	return nil
+	})
+	return err == nil
 }
 
-// add applies a frame. It skips what cannot be decoded, which a killed process does
-// not write.
-func (l *log) add(frame []byte) {
-	for number, v := range field.All(frame, nil) {
-		switch number {
-		case field.ResourceSpans:
-			l.ended = appendSpans(l.ended, v.Bytes)
-		case fieldOpen:
-			l.open = nil
-			for resourceSpans := range field.Of(v.Bytes, field.ResourceSpans) {
-				l.open = appendSpans(l.open, resourceSpans.Bytes)
-			}
-		case fieldDone:
-			l.markDone(v.Bytes)
-		}
+// Owns reports whether a file is one of this log, perhaps a former one, or has rejected spans
+// of it.
+func (l *Log) Owns(name string) bool {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	return l.names[strings.TrimSuffix(name, filepath.Ext(name))+logExt]
+}
+
+// takeName gives the log a name that no other file has. Names sort by time.
+func (l *Log) takeName() {
+	if l.name == "" {
+		l.name = newName()
+		l.naming.Lock()
+		defer l.naming.Unlock()
+		l.names[l.name] = true
 	}
 }
 
-func (l *log) markDone(numbers []byte) {
-	for len(numbers) > 0 {
-		number, n := protowire.ConsumeVarint(numbers)
-		if n < 0 {
-			return
-		}
-		if number < uint64(len(l.ended)) {
-			l.ended[number].done = true
-		}
-		numbers = numbers[n:]
-	}
+// Err returns why a kill would lose spans, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
-// A place says which span a span is, within which one, and when it ends.
-type place struct {
-	id, parent spanID
-	end        uint64
-}
-
-// A spanID is a trace's id and a span's id.
-type spanID [16 + 8]byte
-
-func placeOf(s *Span) (p place) {
-	for number, v := range field.All(s.Encoded(), nil) {
-		switch number {
-		case field.SpanTraceID:
-			copy(p.id[:16], v.Bytes)
-			copy(p.parent[:16], v.Bytes)
-		case field.SpanID:
-			copy(p.id[16:], v.Bytes)
-		case field.SpanParentID:
-			copy(p.parent[16:], v.Bytes)
-		case field.SpanEnd:
-			p.end = v.Number
+// Close ends the log. It removes the file, or, given a reason why spans were not delivered,
+// leaves these spans in it for another process to send, and reports whether it has all of
+// them. So it does with metrics that were not delivered.
+func (l *Log) Close(reason string, metrics []byte) (kept bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	l.snapshot = Snapshot{Metrics: metrics}
+	spans := len(l.pending) > 0 && reason != ""
+	if spans || len(metrics) > 0 {
+		if l.file == nil || l.err != nil || l.size > 2*(l.bytes+len(metrics)+slack/16) {
+			l.rewrite(await) // the last chance, whatever the disk did before
+		}
+		if kept = l.err == nil && spans; l.err == nil {
+			end, _ := encodeNote(Note{Reason: reason})
+			l.end(append(frameOf(l.snapshot.records()...), end...))
+			return kept && l.err == nil
 		}
 	}
-	return p
+	if l.file != nil {
+		l.end(nil)
+	}
+	return false
 }
 
-// lost returns the spans that are lost with the file: those that had ended and were not
-// delivered, and those that were open.
-func (l *log) lost() (ended, open []*Span) {
-	over := map[spanID]bool{}
-	for _, s := range l.ended {
-		if over[placeOf(s).id] = true; !s.done {
-			ended = append(ended, s)
+// end writes the last bytes, or else removes the file.
+func (l *Log) end(last []byte) {
+	dir, file, name := l.dir, l.file, l.name
+	_, err := await(func() (n int, err error) {
+		defer dir.Close()
+		defer file.Close()
+		if last != nil {
+			onDisk("append")
+			return file.Write(last)
 		}
-	}
-	ends := map[spanID]uint64{} // of open
-	for _, s := range l.open {
-		p := placeOf(s)
-		if _, twice := ends[p.id]; !twice && !over[p.id] {
-			ends[p.id] = p.end
-			open = append(open, s)
-		}
-	}
-	// An open span ends no earlier than the spans within it.
-	for _, s := range slices.Concat(l.ended, open) {
-		p := placeOf(s)
-		if latest, isOpen := ends[p.parent]; isOpen {
-			ends[p.parent] = max(latest, p.end, ends[p.id])
-		}
-	}
-	for i, s := range open {
-		open[i] = s.endingAt(ends[placeOf(s).id])
-	}
-	return ended, open
-}
-
-// endingAt returns the span with another end: of a field that occurs twice, the last one
-// counts.
-func (s *Span) endingAt(end uint64) *Span {
-	span := protowire.AppendTag(slices.Clip(s.Encoded()), field.SpanEnd, protowire.Fixed64Type)
-	return &Span{Wire: AppendSpan(nil, protowire.AppendFixed64(span, end)), Of: s.Of}
-}
-
-// spans returns all spans that are lost with the file.
-func (l *log) spans() []*Span {
-	ended, open := l.lost()
-	return append(ended, open...)
+		onDisk("remove")
+		return 0, dir.Remove(name)
+	})
+	l.err = cmp.Or(l.err, err)
 }

@@ -14,7 +14,8 @@ type Span struct {
 	Of   *Origin
 
 	number int  // of the spans in a log that have ended, the first is number 0
-	done   bool // it was delivered
+	logged bool // it is in a log
+	done   bool // it need not be sent
 }
 
 // An Origin is the resource and the scope that spans share, in wire format. Without a

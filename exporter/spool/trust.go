@@ -53,14 +53,24 @@ func checkDir(path string) error {
 // OpenFile opens a file of this user that nobody else can write to. It neither
 // follows a symbolic link nor waits for the other end of a pipe.
 func OpenFile(path string, flag int) (*os.File, fs.FileInfo, error) {
-	if info, err := os.Lstat(path); err == nil { // opening a device may have effects
+	return open(path, path, flag, os.Lstat, os.OpenFile)
+}
+
+// openIn is OpenFile for a file of a folder. On Windows, others may rename or remove the file
+// while it is open.
+func openIn(dir *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
+	return open(name, filepath.Join(dir.Name(), name), flag, dir.Lstat, dir.OpenFile)
+}
+
+func open(name, path string, flag int, lstat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
+	if info, err := lstat(name); err == nil { // opening a device may have effects
 		if err := trust(path, info, 0); err != nil {
 			return nil, nil, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	f, err := os.OpenFile(path, flag|openFlags, 0o600)
+	f, err := openFile(name, flag|openFlags, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,35 +134,4 @@ func EnterDir(path string, create bool) error {
 		return err
 	}
 	return checkDir(path)
-}
-
-func (s Spool) enter(create bool) error { return EnterDir(s.Dir, create) }
-
-// makeDir creates a directory below the spool, named by its path elements, and
-// returns its path.
-func (s Spool) makeDir(names ...string) (string, error) {
-	if err := s.enter(true); err != nil {
-		return "", err
-	}
-	dir := s.Dir
-	for _, name := range names {
-		dir = filepath.Join(dir, name)
-		if err := PrivateDir(dir); err != nil {
-			return "", err
-		}
-	}
-	return dir, nil
-}
-
-// findDir returns the path of a directory of the spool, "" if it is missing.
-func (s Spool) findDir(names ...string) (string, error) {
-	dir, err := s.Dir, s.enter(false)
-	for i := 0; i < len(names) && err == nil; i++ {
-		dir = filepath.Join(dir, names[i])
-		err = checkDir(dir)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return dir, err
 }

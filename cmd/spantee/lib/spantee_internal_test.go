@@ -51,7 +51,7 @@ func TestOpenSpansAreSaved(t *testing.T) {
 	}
 	tr.saveOpen()
 	for kept := 0; kept == 0; {
-		entries, err := spool.Spool{Dir: dir}.List(t.Context())
+		entries, err := spool.Spool{Dir: dir}.List()
 		if err != nil {
 			t.Fatal(err)
 		}

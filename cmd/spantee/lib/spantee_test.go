@@ -161,7 +161,7 @@ func TestLossesAreReportedConcurrentSafe(t *testing.T) {
 			}
 			all.Wait()
 			kept := 0
-			entries, err := spool.Spool{Dir: dir}.List(context.Background())
+			entries, err := spool.Spool{Dir: dir}.List()
 			for _, entry := range entries {
 				kept += entry.Spans
 			}

@@ -53,11 +53,11 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		{`{"type":"tool_call","subtype":"completed","call_id":"1","tool_call":{"readToolCall":{"args":{"path":"p"},"result":{"success":{"content":"c"}}}},"session_id":"s","timestamp_ms":1790000000500}`, 3},
 		{`{"type":"result","subtype":"success","is_error":false,"duration_ms":500,"session_id":"s","timestamp_ms":1790000000600}`, 3},
 	} {
-		tr.saved.took = 0 // however slow the machine is
+		tr.last.took = 0 // however slow the machine is
 		tr.Write([]byte(step.line+"\n"), time.Now())
 		var entries []spool.Entry
 		for deadline := time.Now().Add(30 * time.Second); ; {
-			if entries, err = s.List(t.Context()); err != nil {
+			if entries, err = s.List(); err != nil {
 				t.Fatal(err)
 			}
 			if len(entries) == 1 && entries[0].Spans == step.spans {
@@ -74,38 +74,31 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 	}
 }
 
-// tracesAfterKill recovers a copy of a journal, and counts the spans of each
-// trace.
-func tracesAfterKill(t *testing.T, journal string) map[string]int {
+// tracesAfterKill claims a copy of a log, and counts the spans of each trace.
+func tracesAfterKill(t *testing.T, log string) map[string]int {
 	t.Helper()
 	dead := spool.Spool{Dir: filepath.Join(t.TempDir(), "spantee/spool"), Max: 1 << 20}
-	b, err := os.ReadFile(journal)
+	b, err := os.ReadFile(log)
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(dead.Dir, "open"), 0o700)
+		err = os.MkdirAll(dead.Dir, 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dead.Dir, "open", filepath.Base(journal)), b, 0o600)
-	}
-	if err == nil {
-		_, err = dead.Recover(t.Context())
+		err = os.WriteFile(filepath.Join(dead.Dir, filepath.Base(log)), b, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := dead.Outbox(t.Context(), nowhere{}.Destination())
-	if err != nil || box == nil {
-		t.Fatal("nothing was recovered", err)
-	}
-	defer box.Close()
-	claim, err := box.Next(t.Context())
-	if err != nil || claim == nil {
-		t.Fatal("nothing was recovered", err)
-	}
 	traces := map[string]int{}
-	for _, recovered := range claim.Spans {
-		for _, span := range decodeSpans(t, recovered.Wire) {
-			traces[fmt.Sprintf("%x", span.TraceId)]++
+	for claim, err := range dead.Claims(1) {
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, recovered := range claim.Spans {
+			for _, span := range decodeSpans(t, recovered.Wire) {
+				traces[fmt.Sprintf("%x", span.TraceId)]++
+			}
+		}
+		_ = claim.Close()
 	}
 	return traces
 }

@@ -1,7 +1,7 @@
 // Package tracer maps one stream of an agent, and hands its spans to their consumers:
 //
 //	bytes -> Stream -> mapping.Mapper -> Span -> Exporter, Consumers
-//	                        └─ open spans -> journal of the Exporter
+//	                        └─ open spans -> log of the Exporter
 //
 // The commands and package spantee are built on it. The commands are not built on package
 // spantee, because they need what a stable API should not promise: recordings, sampling,
@@ -26,6 +26,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -65,10 +66,11 @@ type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own
 	Resources func(agent string) *resourcepb.Resource // of an agent's spans; nil if they have none
 
-	Exporter  *exporter.Exporter       // nil if no spans are sent
-	Sampled   func(trace.TraceID) bool // whether a trace is sent; nil if all are
-	Live      bool                     // what a killed process would lose is saved
-	Consumers []Consumer               // of all spans, sent or not
+	Exporter  *exporter.Exporter                 // nil if no spans are sent
+	Sampled   func(trace.TraceID) bool           // whether a trace is sent; nil if all are
+	Live      bool                               // what a killed process would lose is saved
+	Metrics   func(open []mapping.Output) []byte // the metrics that a killed process would lose; nil if there are none
+	Consumers []Consumer                         // of all spans, sent or not
 
 	Started, Ended func(mapping.Run) // called for each run, if set
 
@@ -88,33 +90,29 @@ type Stream struct {
 	span    Span      // for Consumers
 	emitted atomic.Int64
 
-	journaled *exporter.Exporter // saves what a killed process would lose; nil for a recording, which can be sent again
-	saved     checkpoint         // the last one
+	ended []*spool.Span // of the current piece, for the Exporter
+	bytes int           // of ended
+	last  snapshot
 }
 
-// A checkpoint saves the spans that are open. Those that ended are saved after each piece of
-// the stream.
-type checkpoint struct {
+// A snapshot says when and how open spans were last saved.
+type snapshot struct {
 	at         time.Time
 	took       time.Duration // without the disk
 	generation int           // of the runs
 	changed    bool          // open spans have changed since
-	unsaved    int           // bytes of spans since then, or since the end of a piece
 }
 
-// maxUnsaved is how many bytes of spans may wait for a checkpoint.
+// maxUnsaved is how many bytes of ended spans may wait for a snapshot.
 const maxUnsaved = 1 << 20
 
 // New returns a Stream, or an error if the options of the mapping are invalid.
 func New(cfg Config) (*Stream, error) {
 	s := &Stream{cfg: cfg, now: time.Now()}
-	if cfg.Live {
-		s.journaled = cfg.Exporter
-	}
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
 	}
-	s.saved = checkpoint{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
+	s.last = snapshot{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
 	cfg.Mapping.Now = func() time.Time { return s.now }
 	var err error
 	s.Mapper, err = mapping.New(cfg.Mapping)
@@ -124,8 +122,7 @@ func New(cfg Config) (*Stream, error) {
 // Emitted returns how many spans have ended.
 func (s *Stream) Emitted() int64 { return s.emitted.Load() }
 
-// MaxPiece is how much of the stream is mapped before its spans are journaled and may be
-// sent: see [exporter.Exporter.Begin].
+// MaxPiece is how much of the stream is mapped before its spans are exported.
 const MaxPiece = 64 << 10
 
 // Write maps the next bytes of the stream.
@@ -137,75 +134,92 @@ func (s *Stream) Write(p []byte, arrived time.Time) {
 }
 
 func (s *Stream) write(piece []byte) {
-	s.begin()
-	s.take(s.Mapper.Map(piece))
+	s.emitAll(s.Mapper.Map(piece))
 	s.Changed()
-	if s.Mapper.Stats().Generation != s.saved.generation { // the journal has the wrong roots or ids
-		s.checkpoint() // ends the transaction, now or when one is due
-	} else if s.journaled != nil {
-		s.journaled.Commit()
-		s.saved.unsaved = 0
-	}
-}
-
-// begin is called before a piece of the stream is mapped. It does nothing for a
-// recording: its end may release all its spans at once, so they must be able to wait for
-// room within the piece.
-func (s *Stream) begin() {
-	if s.journaled != nil {
-		s.journaled.Begin()
+	switch {
+	case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
+		if len(s.ended) > 0 {
+			_ = s.export(nil) // Close tells whether the disk takes any
+		}
+	case s.isDue() || s.bytes > maxUnsaved: // the last snapshot has the wrong roots or ids
+		s.save()
 	}
 }
 
 // At sets the current time for direct calls to the Mapper.
 func (s *Stream) At(now time.Time) { s.now = now }
 
-// Changed says that the open spans have changed since the last checkpoint.
-func (s *Stream) Changed() { s.saved.changed = true }
+// Changed says that the open spans have changed since the last snapshot.
+func (s *Stream) Changed() { s.last.changed = true }
 
-// Save makes a checkpoint if anything has changed since the last one. Call it about once
-// a second.
+// Save saves what a killed process would lose, if anything has changed since the last time.
+// Call it about once a second.
 func (s *Stream) Save() {
-	if s.saved.changed {
-		s.checkpoint()
+	if s.last.changed && s.cfg.Live && s.isDue() {
+		s.save()
 	}
 }
 
-// checkpoint saves all spans. With thousands of open sessions that takes a while, so it is
-// done less often, and until then the spans of the current piece wait.
-func (s *Stream) checkpoint() {
-	began := time.Now()
-	if s.journaled == nil || began.Sub(s.saved.at) < 20*s.saved.took && s.saved.unsaved < maxUnsaved {
+// isDue reports whether a snapshot may be taken. With thousands of open sessions that takes
+// a while, so it is done less often, and until then the spans of the current piece wait.
+func (s *Stream) isDue() bool { return time.Since(s.last.at) >= 20*s.last.took }
+
+// save exports the spans that ended with those that are open, and with the metrics.
+func (s *Stream) save() {
+	if s.cfg.Exporter == nil {
 		return
 	}
-	var open []exporter.OpenSpan
+	began := time.Now()
+	now := new(spool.Snapshot)
+	var open []mapping.Output
 	for out := range s.Mapper.Open() {
+		span := s.cfg.Exporter.Span(out.Span, s.cfg.Resources(out.Agent))
 		if s.isSent(out.TraceID) {
-			open = append(open, exporter.OpenSpan{Span: slices.Clone(out.Span), From: s.cfg.Resources(out.Agent)})
+			now.Open = append(now.Open, span)
 		}
+		out.Span = span.Encoded()
+		open = append(open, out)
 	}
-	s.saved = checkpoint{took: time.Since(began), generation: s.Mapper.Stats().Generation}
-	_ = s.journaled.Checkpoint(open) // Close tells whether the disk takes any
-	s.saved.at = time.Now()
+	if s.cfg.Metrics != nil {
+		now.Metrics = s.cfg.Metrics(open)
+	}
+	s.last = snapshot{took: time.Since(began), generation: s.Mapper.Stats().Generation}
+	_ = s.export(now)
+	s.last.at = time.Now()
 }
 
 // Close ends the stream and all of its spans. interrupted says that the stream was cut
 // off. It returns why the spans were not protected against a kill, or nil if they were.
 func (s *Stream) Close(interrupted bool) (unprotected error) {
-	s.begin()
-	s.take(s.Mapper.Close(interrupted))
-	if s.journaled == nil {
+	s.emitAll(s.Mapper.Close(interrupted))
+	if !s.cfg.Live {
+		return s.export(nil)
+	}
+	now := new(spool.Snapshot)
+	if s.cfg.Metrics != nil {
+		now.Metrics = s.cfg.Metrics(nil)
+	}
+	return s.export(now)
+}
+
+// Flush exports what was emitted. The error says why a kill would lose spans.
+func (s *Stream) Flush() (unprotected error) { return s.export(nil) }
+
+func (s *Stream) export(now *spool.Snapshot) (unprotected error) {
+	if s.cfg.Exporter == nil {
 		return nil
 	}
-	return s.journaled.Checkpoint(nil)
+	unprotected = s.cfg.Exporter.Export(s.ended, now)
+	s.ended, s.bytes = nil, 0
+	return unprotected
 }
 
 func (s *Stream) isSent(id trace.TraceID) bool {
 	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(id))
 }
 
-// take hands on what the Mapper has made of the stream.
-func (s *Stream) take(outputs iter.Seq[mapping.Output]) {
+// emitAll hands on what the Mapper has made of the stream.
+func (s *Stream) emitAll(outputs iter.Seq[mapping.Output]) {
 	for out := range outputs {
 		s.handOn(&out)
 	}
@@ -240,13 +254,17 @@ func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], report func(erro
 	_ = s.Close(true)
 }
 
-// Emit hands a span to everyone, as if the stream had made it.
+// Emit hands a span to everyone, as if the stream had made it. The Exporter gets it at the end
+// of the piece, or with Flush.
 func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
-	s.saved.unsaved += len(out.Span)
 	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = out.Span, out.Agent, s.cfg.Resources(out.Agent), false
 	if s.isSent(out.TraceID) {
-		s.cfg.Exporter.Export(out.Span, s.span.From)
+		s.ended = append(s.ended, s.cfg.Exporter.Span(out.Span, s.span.From))
+		// A recording's end may release all its spans at once, which must wait for room.
+		if s.bytes += len(out.Span); s.bytes > MaxPiece && !s.cfg.Live {
+			_ = s.export(nil)
+		}
 	}
 	for _, c := range s.cfg.Consumers {
 		c(&s.span)

@@ -17,18 +17,18 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// kill leaves the journal as a process does that is killed now.
+// kill leaves the log as a process does that is killed now.
 func kill(t *testing.T, e *Exporter, s *spool.Spool) {
 	t.Helper()
-	synctest.Wait() // the journal is written
-	open, err := filepath.Glob(filepath.Join(s.Dir, "open", "*.otlp"))
+	synctest.Wait() // the log is written
+	open, err := filepath.Glob(filepath.Join(s.Dir, "*.log"))
 	must(t, err)
 	logs := map[string][]byte{}
 	for _, path := range open {
 		logs[path], err = os.ReadFile(path)
 		must(t, err)
 	}
-	e.journal.Close(t.Context(), "")
+	e.log.Close("", nil)
 	for path, b := range logs {
 		must(t, os.WriteFile(path, b, 0o600))
 	}
@@ -38,13 +38,8 @@ func kill(t *testing.T, e *Exporter, s *spool.Spool) {
 func recovered(t *testing.T, e *Exporter, s *spool.Spool) (names []string) {
 	t.Helper()
 	kill(t, e, s)
-	n, err := s.Recover(t.Context())
-	must(t, err)
-	waiting, _ := kept(t, s, spool.Waiting)
-	if len(waiting) < n {
-		t.Errorf("%d recovered, and %d wait", n, len(waiting))
-	}
-	return namesOf(waiting)
+	killed, _ := kept(t, s, spool.Killed)
+	return namesOf(killed)
 }
 
 func TestAKillLosesNothing(t *testing.T) {
@@ -57,34 +52,34 @@ func TestAKillLosesNothing(t *testing.T) {
 		live   func(*testing.T, *Exporter)
 		want   string
 	}{
-		{"before the first checkpoint", nil, func(_ *testing.T, e *Exporter) { exportAll(e, numbered(0, 2, 300)) }, "[]"},
-		{"a span is open", nil, func(t *testing.T, e *Exporter) { checkpoint(t, e, open...) }, "[open]"},
+		{"before the first snapshot", nil, func(_ *testing.T, e *Exporter) { exportAll(e, numbered(0, 2, 300)) }, "[0000 0001]"},
+		{"a span is open", nil, func(t *testing.T, e *Exporter) { snapshot(t, e, open...) }, "[open]"},
 		{"spans are in the queue", nil, func(t *testing.T, e *Exporter) {
 			exportAll(e, numbered(0, 2, 300))
-			checkpoint(t, e, open...)
+			snapshot(t, e, open...)
 		}, "[0000 0001 open]"},
-		{"spans end after the checkpoint", nil, func(t *testing.T, e *Exporter) {
-			checkpoint(t, e, open...)
+		{"spans end after the snapshot", nil, func(t *testing.T, e *Exporter) {
+			snapshot(t, e, open...)
 			exportAll(e, numbered(0, 2, 300))
 		}, "[0000 0001 open]"},
 		{"spans are delivered", nil, func(t *testing.T, e *Exporter) {
 			exportAll(e, numbered(0, 2, 300))
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			checkpoint(t, e, open...)
+			snapshot(t, e, open...)
 		}, "[open]"},
 		{"spans fly", hang, func(t *testing.T, e *Exporter) {
 			exportAll(e, numbered(0, 2, 300))
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			exportAll(e, numbered(2, 3, 300))
-			checkpoint(t, e, open...)
+			snapshot(t, e, open...)
 		}, "[0000 0001 0002 open]"},
 		{"it ends all the same", nil, func(t *testing.T, e *Exporter) {
-			checkpoint(t, e, open...)
+			snapshot(t, e, open...)
 			ended := proto.CloneOf(open[0])
 			ended.Name = "ended"
-			e.Export(encode(ended), nil)
+			export(e, ended)
 		}, "[ended]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,25 +96,28 @@ func TestAKillLosesNothing(t *testing.T) {
 	}
 }
 
-func checkpoint(t *testing.T, e *Exporter, open ...*tracepb.Span) {
+func snapshot(t *testing.T, e *Exporter, open ...*tracepb.Span) {
 	t.Helper()
-	if err := e.Checkpoint(encodeAll(open...)); err != nil {
+	if err := exportOpen(e, open...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestACleanEndLeavesNoJournal(t *testing.T) {
+func TestACleanEndLeavesNoLog(t *testing.T) {
 	for _, answer := range []error{nil, errRefused, errBad} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSpool(t)
 			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s})
-			checkpoint(t, e, numbered(10, 11, 300)...)
+			snapshot(t, e, numbered(10, 11, 300)...)
 			exportAll(e, numbered(0, 3, 300))
-			checkpoint(t, e, numbered(10, 11, 300)...)
+			snapshot(t, e, numbered(10, 11, 300)...)
 			closeKeeping(t, e, time.Second)
-			checkpoint(t, e, numbered(10, 11, 300)...)
-			if left, _ := os.ReadDir(filepath.Join(s.Dir, "open")); len(left) > 0 {
-				t.Errorf("left %v", left)
+			snapshot(t, e, numbered(10, 11, 300)...)
+			entries, _ := s.List()
+			for _, left := range entries {
+				if left.State == spool.Open || left.State == spool.Killed {
+					t.Errorf("left %+v", left)
+				}
 			}
 		})
 	}
@@ -143,13 +141,13 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 			all[4].Events = []*tracepb.Span_Event{{Name: "text.delta"}}
 			open := numbered(0, 6, 300)
 			if early {
-				checkpoint(t, e, open...)
+				snapshot(t, e, open...)
 			}
 			exportAll(e, all[:3])
 			time.Sleep(2 * time.Second)
 			synctest.Wait() // they are delivered
 			if !early {
-				checkpoint(t, e, open[3:]...)
+				snapshot(t, e, open[3:]...)
 			}
 			exportAll(e, all[3:])
 
@@ -159,8 +157,8 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			wantFates(t, r, 3, 3, 0, 0)
-			if recovered, err := s.Recover(t.Context()); recovered > 0 || err != nil {
-				t.Errorf("%d recovered of a process that was not killed, %v", recovered, err)
+			if killed, _ := kept(t, s, spool.Killed); len(killed) > 0 {
+				t.Errorf("%q of a process that was not killed", namesOf(killed))
 			}
 			waiting, _ := kept(t, s, spool.Waiting)
 			if diff := cmp.Diff(all[3:], waiting, protocmp.Transform()); diff != "" {
@@ -172,8 +170,8 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 	}
 }
 
-// Without a checkpoint there is nothing to keep: the spans count as lost.
-func TestWhatAHungClientHasIsLostWithoutAJournal(t *testing.T) {
+// Without a spool there is nothing to keep: the spans count as lost.
+func TestWhatAHungClientHasIsLostWithoutASpool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		e := New(Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}})

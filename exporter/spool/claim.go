@@ -1,0 +1,220 @@
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Claim is a log whose process has ended. This process has locked it, and sends what is in
+// it.
+type Claim struct {
+	Log       string // its name
+	Spans     []*Span
+	SpansTo   Destination
+	Metrics   []byte // an ExportMetricsServiceRequest; empty if there is none
+	MetricsTo Destination
+	Killed    bool // the process did not end by itself
+
+	spool   Spool
+	dir     *os.Root
+	file    *os.File
+	metrics bool // there are metrics that are not delivered
+}
+
+// Claims returns the logs of processes that have ended, the oldest first, and sets aside what
+// is no log. It ends after most logs in a row of processes that run. The caller must Close
+// each Claim.
+func (s Spool) Claims(most int) iter.Seq2[*Claim, error] {
+	return func(yield func(*Claim, error) bool) {
+		var dir *os.Root
+		all, err := within(func() (all []string, err error) {
+			if dir, err = s.enter(false); dir == nil || err != nil {
+				return nil, err
+			}
+			return names(dir)
+		})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		running := 0
+		for _, name := range all {
+			c, err := within(func() (*Claim, error) { return s.claim(dir, name) })
+			if running++; c != nil {
+				running = 0
+			}
+			if (c != nil || err != nil) && !yield(c, err) || running >= most {
+				break
+			}
+		}
+		if dir != nil {
+			_ = do(dir.Close)
+		}
+	}
+}
+
+// claim returns nil for what is not the log of a process that has ended.
+func (s Spool) claim(dir *os.Root, name string) (*Claim, error) {
+	if strings.HasPrefix(name, tempPrefix) {
+		removeStale(dir, name)
+		return nil, nil
+	}
+	if filepath.Ext(name) != logExt {
+		return nil, nil
+	}
+	file, locked := lock(dir, name)
+	if file == nil {
+		if _, _, err := openIn(dir, name, os.O_WRONLY|os.O_APPEND); isUntrusted(err) {
+			return nil, s.setAside(dir, name, err)
+		}
+		return nil, nil
+	}
+	contents, err := read(dir, name)
+	switch {
+	case errors.Is(err, errEmpty) && contents.age > staleAfter:
+		file.Close()
+		return nil, dir.Remove(name)
+	case errors.Is(err, errCorrupt) || isUntrusted(err):
+		file.Close()
+		return nil, s.setAside(dir, name, err)
+	case err != nil || !contents.mayBeSent(locked):
+		file.Close()
+		return nil, nil
+	}
+	own, err := os.OpenRoot(s.Dir) // the claim may outlast the walk
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	c := &Claim{
+		Log: name, Spans: contents.pending(), SpansTo: contents.note.Destination, Killed: !contents.closed,
+		spool: s, dir: own, file: file,
+	}
+	if to := contents.note.Metrics; to != nil && len(contents.metrics) > 0 {
+		c.Metrics, c.MetricsTo, c.metrics = contents.metrics, *to, true
+	}
+	return c, nil
+}
+
+// staleAfter is the age at which a temporary file that may have been left by a killed process
+// is removed.
+const staleAfter = time.Hour
+
+func removeStale(dir *os.Root, name string) {
+	if info, err := dir.Lstat(name); err == nil && time.Since(info.ModTime()) > staleAfter {
+		_ = dir.Remove(name)
+	}
+}
+
+// presumedDead is how long a process may write nothing, before its log is sent although its
+// lock says nothing about it.
+const presumedDead = 24 * time.Hour
+
+// mayBeSent reports whether the process of a log that could be opened has ended.
+func (c *contents) mayBeSent(locked bool) bool {
+	return c.closed || locked && c.note.isLocal() || c.age > presumedDead
+}
+
+// lock opens a log, and locks it if the disk has locks. It returns nil if another process has
+// the lock, or if the file is gone or not this user's.
+func lock(dir *os.Root, name string) (file *os.File, locked bool) {
+	file, info, err := openIn(dir, name, os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return nil, false
+	}
+	locked, err = flock(file)
+	now, gone := dir.Lstat(name)
+	if !locked && !isUnsupported(err) || gone != nil || !os.SameFile(info, now) { // replaced meanwhile
+		file.Close()
+		return nil, false
+	}
+	return file, locked
+}
+
+// setAside renames a file that is not a log, or not this user's.
+func (s Spool) setAside(dir *os.Root, name string, why error) error {
+	to := strings.TrimSuffix(name, logExt) + corruptExt
+	onDisk("rename")
+	if err := dir.Rename(name, to); err != nil {
+		return ignore(err, fs.ErrNotExist)
+	}
+	if s.SetAside != nil {
+		aside := &Untrusted{Path: filepath.Join(s.Dir, to), Why: "is " + errCorrupt.Error()}
+		if u, ok := errors.AsType[*Untrusted](why); ok {
+			aside.Why = u.Why // the hint was for the former name
+		}
+		s.SetAside(aside)
+	}
+	return nil
+}
+
+// Done marks spans as delivered. If it fails, they may arrive twice.
+func (c *Claim) Done(spans []*Span) error { return c.mark(spans, recordDone(spans)) }
+
+// Reject keeps spans that the receiver will never accept in a file of their own.
+func (c *Claim) Reject(spans []*Span, why string) error {
+	err := do(func() error {
+		return c.spool.reject(c.dir, c.Log, Note{Destination: c.SpansTo, Format: logFormat, Reason: why}, spans)
+	})
+	return errors.Join(err, c.Done(spans))
+}
+
+// reject keeps rejected spans of a log, for the user to see.
+func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error {
+	head, err := encodeNote(note)
+	if err != nil {
+		return err
+	}
+	b := frameOf(recordRejected(spans))
+	if err := s.makeRoom(int64(len(head) + len(b))); err != nil {
+		return err
+	}
+	onDisk("create")
+	file, info, err := openIn(dir, strings.TrimSuffix(log, logExt)+RejectedExt, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if info.Size() == 0 {
+		b = append(head, b...)
+	}
+	onDisk("append")
+	_, err = file.Write(b)
+	return err
+}
+
+// MetricsDone marks the metrics as delivered, or as not to be sent again.
+func (c *Claim) MetricsDone() error {
+	c.metrics = false
+	return c.mark(nil, appendRecord(nil, fieldMetrics, nil))
+}
+
+func (c *Claim) mark(spans []*Span, records ...[]byte) error {
+	for _, s := range spans {
+		s.done = true
+	}
+	return do(func() error {
+		onDisk("append")
+		_, err := c.file.Write(frameOf(records...))
+		return err
+	})
+}
+
+// Close ends the claim. A log of which nothing is left to send is removed.
+func (c *Claim) Close() error {
+	return do(func() error {
+		defer c.dir.Close()
+		defer c.file.Close()
+		if c.metrics || slices.ContainsFunc(c.Spans, func(s *Span) bool { return !s.done }) {
+			return nil
+		}
+		onDisk("remove")
+		return c.dir.Remove(c.Log)
+	})
+}

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package spool
+
+import "time"
+
+func cpuTime() time.Duration { return 0 } // not measured
