@@ -16,12 +16,12 @@ type AgentStderr struct {
 	read     chan struct{} // closed when everything has been read
 
 	mu   sync.Mutex
-	kept []byte
+	tail []byte
 }
 
-// keptStderr is how much of an agent's stderr is kept. It is more than
+// tailSize is how much of the end of an agent's stderr is remembered. It is more than
 // content.Tail records (2 KiB), because half of a secret cannot be recognized.
-const keptStderr = 16 << 10
+const tailSize = 16 << 10
 
 // newAgentStderr passes on what the agent writes to w. A running agent waits for a full
 // stderr, as it would without spantee.
@@ -37,7 +37,7 @@ func (s *AgentStderr) run() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := s.in.Read(buf)
-		s.keep(buf[:n])
+		s.addTail(buf[:n])
 		if n > 0 {
 			if _, err := s.stderr.Write(buf[:n]); err != nil {
 				return
@@ -49,12 +49,12 @@ func (s *AgentStderr) run() {
 	}
 }
 
-func (s *AgentStderr) keep(p []byte) {
+func (s *AgentStderr) addTail(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = append(s.kept, p...)
-	if over := len(s.kept) - keptStderr; over > 0 {
-		s.kept = append(s.kept[:0], s.kept[over:]...)
+	s.tail = append(s.tail, p...)
+	if over := len(s.tail) - tailSize; over > 0 {
+		s.tail = append(s.tail[:0], s.tail[over:]...)
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *AgentStderr) agentEnded() {
 // stderr.
 const endBuffer = 4 * maxBuffer
 
-// AwaitRead waits until the last bytes are kept, or until over.
+// AwaitRead waits until the last bytes are read, or until over.
 func (s *AgentStderr) AwaitRead(over <-chan struct{}) {
 	if s == nil {
 		return
@@ -96,5 +96,5 @@ func (s *AgentStderr) String() string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return string(s.kept)
+	return string(s.tail)
 }
