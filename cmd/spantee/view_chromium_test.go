@@ -283,6 +283,7 @@ func TestChromiumCompareAligned(t *testing.T) {
 	c.write(`.tools input[type=search]`, "tool5")
 	c.await(`%s.map((w) => w.rows.length).join() === "12,12"`, both) // tool5 and tool50 to tool59, with their agent
 	eval[bool](c, `(() => { %s[0].timeline.set(50e6, 55e6); return true; })()`, both)
+	c.do(chromedp.EmulateViewport(1440, 600))
 	// There is little room: rows without anything in sight are left out.
 	c.await(`%s.every((w) => w.timeline.from === 50e6 && w.rows.length === 7)`, both)
 }
