@@ -135,19 +135,27 @@ func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
 // Found reports whether a viewer has answered.
 func (f *Feed) Found() bool { return f != nil && f.found.Load() }
 
-// Close ends the feed. Nothing is open any more: call it when the ends have been
+// Close ends the feed, whatever the viewer does. Nothing is open any more: call it when the ends have been
 // sent.
 func (f *Feed) Close() {
 	if f == nil {
 		return
 	}
 	f.cancel()
-	f.done.Wait()
-	if f.http != nil {
-		f.http.CloseIdleConnections()
-		return
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		f.done.Wait()
+		if f.http != nil {
+			f.http.CloseIdleConnections()
+			return
+		}
+		_ = f.conn.Close() // takes up to five seconds if the viewer does not read
+	}()
+	select {
+	case <-closed:
+	case <-time.After(goodbyeTimeout + goodbyeTimeout/4): // a viewer that was stopped must not hold the run
 	}
-	_ = f.conn.Close()
 }
 
 // run sends until another backend answers. While nobody listens, a viewer may still

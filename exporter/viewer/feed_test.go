@@ -1,11 +1,13 @@
 package viewer
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -67,5 +69,78 @@ func TestFeedFindsALateViewer(t *testing.T) {
 		case <-timeout:
 			t.Fatal("never")
 		}
+	}
+}
+
+// A viewer that stops reading, or floods the connection, does not hold up the end of a run.
+func TestFeedCloseIsBounded(t *testing.T) {
+	for name, overGRPC := range map[string]bool{"gRPC": true, "HTTP": false} {
+		t.Run(name, func(t *testing.T) {
+			v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
+			to := v.HTTPEndpoint()
+			if overGRPC {
+				to = v.GRPCEndpoint()
+			}
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			defer l.Close()
+			stopped, flooded := make(chan struct{}), new(atomic.Int64)
+			go func() {
+				for {
+					in, err := l.Accept()
+					if err != nil {
+						return
+					}
+					defer in.Close()
+					out, err := net.Dial("tcp", strings.TrimPrefix(to, "http://"))
+					if err != nil {
+						return
+					}
+					defer out.Close()
+					go func() { _, _ = io.Copy(in, out) }()
+					go func() {
+						b := make([]byte, 1<<10)
+						for {
+							n, err := in.Read(b)
+							if err != nil {
+								return
+							}
+							select {
+							case <-stopped: // reads no more
+								return
+							default:
+							}
+							_, _ = out.Write(b[:n])
+						}
+					}()
+					go func() {
+						<-stopped
+						ping := []byte("\x00\x00\x08\x06\x00\x00\x00\x00\x00abcdefgh")
+						for pings, more := bytes.Repeat(ping, 4096), true; more && overGRPC; {
+							n, err := in.Write(pings) // whose answers fill all buffers
+							flooded.Add(int64(n))
+							more = err == nil
+						}
+					}()
+				}
+			}()
+			f := NewFeed("http://"+l.Addr().String(), overGRPC, "test", 0)
+			for !f.Found() {
+				time.Sleep(time.Millisecond)
+			}
+			close(stopped)
+			f.Show(make([]byte, 1<<20))
+			for before := int64(-1); flooded.Load() != before; { // until the client is stuck, too
+				before = flooded.Load()
+				time.Sleep(50 * time.Millisecond)
+			}
+			closed := make(chan struct{})
+			go func() { f.Close(); close(closed) }()
+			select {
+			case <-closed:
+			case <-time.After(3 * time.Second): // gRPC takes five
+				t.Error("Close waits for the viewer")
+			}
+		})
 	}
 }
