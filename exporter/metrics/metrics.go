@@ -44,8 +44,8 @@ const (
 type Recorder struct {
 	provider *sdk.MeterProvider
 	from     *resource.Resource
-	sent     *outcome          // nil for a Recorder that only counts what is open
-	reader   *sdk.ManualReader // of snapshots
+	sent     *outcome   // nil for a Recorder that only counts what is open
+	reader   sdk.Reader // of snapshots
 
 	meter      metric.Meter
 	counters   map[string]metric.Int64Counter
@@ -75,17 +75,22 @@ func New(to sdk.Exporter, version string, from *resource.Resource) *Recorder {
 
 func newRecorder(version string, from *resource.Resource, to *outcome, interval time.Duration) *Recorder {
 	r := &Recorder{
-		from: from, sent: to, reader: sdk.NewManualReader(),
+		from: from, sent: to,
 		sets: map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
 		counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{},
 	}
 	r.Received(time.Now())
 	r.open.Store(new(openSpans))
 	options := []sdk.Option{
-		sdk.WithReader(r.reader), sdk.WithResource(from), sdk.WithCardinalityLimit(maxSeries), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter),
+		sdk.WithResource(from), sdk.WithCardinalityLimit(maxSeries), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter),
 	}
 	if to != nil {
-		options = append(options, sdk.WithReader(sdk.NewPeriodicReader(to, sdk.WithInterval(interval))))
+		r.reader = sdk.NewPeriodicReader(to, sdk.WithInterval(interval))
+		options = append(options, sdk.WithReader(r.reader))
+	}
+	if to == nil || to.Temporality(sdk.InstrumentKindHistogram) == metricdata.DeltaTemporality { // which a snapshot must not take from the requests
+		r.reader = sdk.NewManualReader()
+		options = append(options, sdk.WithReader(r.reader))
 	}
 	r.provider = sdk.NewMeterProvider(options...)
 	r.meter = r.provider.Meter(scope, metric.WithInstrumentationVersion(version))
