@@ -53,7 +53,7 @@ func (e *Exporter) count(field func(*Report) *int, spans int, kept bool, why *Up
 		}
 		r.Dropped += spans
 		if e.log != nil && r.NotKept == nil {
-			r.NotKept = cmp.Or(e.log.Err(), error(spool.ErrFrozen))
+			r.NotKept = cmp.Or(e.log.Err(), spool.ErrFrozen)
 		}
 	})
 }

@@ -166,9 +166,6 @@ func testSpan() ([]byte, string) {
 	return span, hex.EncodeToString(id[:16])
 }
 
-// diskTimeout is how long the spool's disk may take to answer.
-const diskTimeout = 10 * time.Second
-
 // examineSessions checks the database of the viewer's sessions, if there is one.
 func examineSessions(w io.Writer) {
 	path, err := sessionsPath()

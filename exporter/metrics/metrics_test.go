@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"go.uber.org/goleak"

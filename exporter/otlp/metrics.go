@@ -72,7 +72,7 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 func (e *metricExporter) Shutdown(ctx context.Context) error {
 	err := e.Exporter.Shutdown(ctx)
 	if e.conn != nil {
-		go e.conn.Close()
+		go func() { _ = e.conn.Close() }()
 	}
 	return err
 }

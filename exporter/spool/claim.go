@@ -209,7 +209,7 @@ func (c *Claim) mark(spans []*Span, records ...[]byte) error {
 // Close ends the claim. A log of which nothing is left to send is removed.
 func (c *Claim) Close() error {
 	return do(func() error {
-		defer c.dir.Close()
+		defer closeFolder(c.dir)
 		defer c.file.Close()
 		if c.metrics || slices.ContainsFunc(c.Spans, func(s *Span) bool { return !s.done }) {
 			return nil

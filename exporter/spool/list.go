@@ -42,7 +42,7 @@ func (s Spool) List() ([]Entry, error) {
 		if dir == nil || err != nil {
 			return nil, err
 		}
-		defer dir.Close()
+		defer closeFolder(dir)
 		all, err := names(dir)
 		for _, name := range all {
 			if e, ok := describe(dir, name); ok {

@@ -137,7 +137,7 @@ func (l *Log) Reject(spans []*Span, why string) bool {
 		if err != nil {
 			return err
 		}
-		defer dir.Close()
+		defer closeFolder(dir)
 		return l.spool.reject(dir, name, note, spans)
 	})
 	if l.remove(spans); l.file != nil {
@@ -340,7 +340,7 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 func (l *Log) end(last []byte) {
 	dir, file, name := l.dir, l.file, l.name
 	_, err := await(func() (n int, err error) {
-		defer dir.Close()
+		defer closeFolder(dir)
 		defer file.Close()
 		if last != nil {
 			onDisk("append")

@@ -144,7 +144,7 @@ func rejectedIn(t testing.TB, s Spool) (names []string) {
 	t.Helper()
 	dir, err := s.enter(false)
 	must(t, err)
-	defer dir.Close()
+	defer closeFolder(dir)
 	for _, name := range filesOf(t, s) {
 		if strings.HasSuffix(name, RejectedExt) {
 			c, err := read(dir, name)

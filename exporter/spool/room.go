@@ -37,7 +37,7 @@ func (s Spool) makeRoom(size int64) error {
 	if dir == nil || err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer closeFolder(dir)
 	all, err := names(dir)
 	if err != nil {
 		return err

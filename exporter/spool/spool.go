@@ -99,11 +99,13 @@ type Destination struct {
 // File is the protocol of a destination that is a file.
 const File = "file"
 
+// RejectedExt ends the name of a file of rejected spans.
+const RejectedExt = ".rejected"
+
 const (
-	logExt      = ".log"
-	RejectedExt = ".rejected" // of a file of rejected spans
-	corruptExt  = ".corrupt"
-	tempPrefix  = ".new-"
+	logExt     = ".log"
+	corruptExt = ".corrupt"
+	tempPrefix = ".new-"
 )
 
 // Check returns an error if nothing can be kept.
@@ -113,7 +115,7 @@ func (s Spool) Check() error {
 		if err != nil {
 			return err
 		}
-		defer dir.Close()
+		defer closeFolder(dir)
 		name := tempPrefix + newName()
 		file, err := replace(dir, name, nil)
 		if err != nil {
@@ -132,6 +134,9 @@ func (s Spool) enter(create bool) (*os.Root, error) {
 	}
 	return os.OpenRoot(s.Dir)
 }
+
+// closeFolder ends the use of a folder, which cannot fail in a way that matters.
+func closeFolder(dir *os.Root) { _ = dir.Close() }
 
 // names returns the names of the files in the spool, the oldest first.
 func names(dir *os.Root) (names []string, err error) {
