@@ -73,7 +73,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			peaks := make(chan int, 100)
+			peaks := make(chan int, 20_000) // one a request
 			pids := make(chan int, 1)
 			collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				pid := <-pids

@@ -43,10 +43,11 @@ func (m *meter) of(agent string) *metrics.Recorder {
 	if known || m.to == nil {
 		return r
 	}
+	from := metrics.Resource(m.from(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
 	if to, err := m.to.MetricExporter(); err != nil {
 		m.failed(fmt.Errorf("no metrics are sent: %w", err))
 	} else {
-		r = metrics.New(to, tracer.Version(), metrics.Resource(m.from(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID()))
+		r = metrics.New(to, tracer.Version(), from)
 	}
 	m.byAgent[agent] = r
 	m.own = cmp.Or(m.own, r)

@@ -64,7 +64,8 @@ const maxOpenInterval = 4 * time.Second
 // or got its final ids. idle is how long the stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
 	measured := o.live && o.metrics.to != nil // what a recording has open is not open now
-	if o.page == nil && !o.feed.Wanted() && !o.status && !measured {
+	seen := o.page != nil || o.feed.Wanted() || o.status
+	if !seen && (!measured || now.Sub(o.at) < tickInterval/2) { // metrics are sent less often than runs begin
 		return
 	}
 	if spans, ok := o.collect(now); ok {
