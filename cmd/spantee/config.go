@@ -75,6 +75,9 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 	if c.parent, err = parentFromEnvironment(); err != nil {
 		problem(err)
 	}
+	if os.Getenv("OTEL_CONFIG_FILE") != "" {
+		problem(errors.New("$OTEL_CONFIG_FILE is not supported: set flags or OTEL_* variables"))
+	}
 	switch v := os.Getenv("OTEL_SDK_DISABLED"); strings.ToLower(v) {
 	case "", "true", "false":
 	default:
@@ -115,13 +118,10 @@ func (c *config) detectors() []string {
 	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && c.content.Content == content.None })
 }
 
-// services returns the resources of a stream's spans and metrics. A recording has
-// no instance id, because sending it again must produce the same bytes.
-func services(detectors []string, live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
+// services returns the resources of a stream's spans and metrics. Spans have no instance id,
+// because sending a stream again must produce the same bytes.
+func services(detectors []string, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
-	if live {
-		facts = append(facts, "service.instance.id", tracer.NewInstanceID())
-	}
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}

@@ -35,7 +35,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	say.cfg = cfg
 	s := &sinks{opts: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
-	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), piped, from.Process, say.problem), Sampled: cfg.sampler.Keeps}
+	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, say.problem), Sampled: cfg.sampler.Keeps}
 	if s.receipt, err = o.receiptSink(cfg); err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	defer p.queue.Close()
 	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
 	to.Mapping.Replay = modified
-	to.Resources = services([]string{exporter.HostDetector}, false, nil, func(error) {})
+	to.Resources = services([]string{exporter.HostDetector}, nil, func(error) {})
 	stream, err := tracer.New(to)
 	if err != nil {
 		return err

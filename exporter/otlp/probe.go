@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,12 +22,13 @@ import (
 )
 
 const (
-	hintTLS      = "try https://"
-	hintPlain    = "try http://"
-	hintHTTP     = "4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
-	hintGRPC     = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
-	hintLangfuse = "Langfuse takes no gRPC: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
-	hintProxy    = "check the user and password in $HTTPS_PROXY or $HTTP_PROXY"
+	hintTLS               = "try https://"
+	hintPlain             = "try http://"
+	hintHTTP              = "4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+	hintGRPC              = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+	hintLangfuse          = "Langfuse takes no gRPC: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+	hintClientCertificate = "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
+	hintProxy             = "check the user and password in $HTTPS_PROXY or $HTTP_PROXY"
 )
 
 // hintAddress returns the hint for a server that is no OTLP receiver.
@@ -160,6 +162,9 @@ func (s *Settings) handshake(ctx context.Context) (string, *exporter.UploadError
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
 		return "", uploadError(exporter.Unreachable, "the server does not speak TLS", hintPlain)
 	}
+	if name, ok := errors.AsType[x509.HostnameError](err); ok { // whatever authority signed it
+		return "", uploadError(exporter.Unreachable, oneLine(name.Error()), "use a name of the certificate in the endpoint")
+	}
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "", uploadError(exporter.Unreachable, oneLine(bad.Err.Error()), "set OTEL_EXPORTER_OTLP_CERTIFICATE to its CA certificate")
 	}
@@ -170,6 +175,15 @@ func (s *Settings) handshake(ctx context.Context) (string, *exporter.UploadError
 	state := conn.(*tls.Conn).ConnectionState()
 	if s.protocol == "grpc" && state.NegotiatedProtocol != "h2" {
 		return "", uploadError(exporter.Unreachable, "the server does not speak gRPC", s.hintAddress())
+	}
+	if state.NegotiatedProtocol == "h2" { // the server speaks next, also if it wants a certificate
+		if deadline, ok := ctx.Deadline(); ok {
+			_ = conn.SetReadDeadline(deadline) // the connection is open
+		}
+		_, err := conn.Read(make([]byte, 1))
+		if alert, ok := errors.AsType[tls.AlertError](err); ok {
+			return "", uploadError(exporter.Misconfigured, "the server refuses the client: "+strings.TrimPrefix(alert.Error(), "tls: "), hintClientCertificate)
+		}
 	}
 	cert := state.PeerCertificates[0]
 	name := cert.Subject.CommonName
