@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -21,6 +22,7 @@ func TestDiagnose(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	mutual, cert, key := secureCollector(t, 0)
+	demanding, authority, _ := secureCollector(t, tls.RequireAnyClientCert)
 	free, err := receivertest.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +56,13 @@ func TestDiagnose(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", key)
 			return Config{Protocol: "http/protobuf", Endpoint: mutual, CACert: cert}
 		}, ok: "name connection TLS span"},
+		"no client certificate": {cfg: func(*testing.T) Config { return Config{Endpoint: demanding, CACert: authority} }, ok: "name connection", bad: "TLS span", err: "certificate required", hint: "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"},
+		"no client certificate over HTTP": {cfg: func(*testing.T) Config {
+			return Config{Protocol: "http/protobuf", Endpoint: demanding, CACert: authority}
+		}, ok: "name connection", bad: "TLS span", err: "certificate required", hint: "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"},
+		"another name": {cfg: func(*testing.T) Config {
+			return Config{Endpoint: strings.Replace(mutual, "127.0.0.1", "localhost", 1), CACert: cert}
+		}, ok: "name connection", bad: "TLS span", err: "x509: certificate is valid for", hint: "use a name of the certificate"},
 		"unknown host":     {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4317"} }, bad: "name span", err: "no such host", hint: "right address"},
 		"the other's port": {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4318"} }, ok: "port", bad: "name span", err: "no such host", hint: "right address"},
 		"Langfuse":         {cfg: func(*testing.T) Config { return Config{Endpoint: "https://langfuse.invalid"} }, ok: "port", bad: "name span", err: "no such host", hint: "right address"},

@@ -181,8 +181,8 @@ func (s *Settings) handshake(ctx context.Context) (string, *exporter.UploadError
 			_ = conn.SetReadDeadline(deadline) // the connection is open
 		}
 		_, err := conn.Read(make([]byte, 1))
-		if alert, ok := errors.AsType[tls.AlertError](err); ok {
-			return "", uploadError(exporter.Misconfigured, "the server refuses the client: "+strings.TrimPrefix(alert.Error(), "tls: "), hintClientCertificate)
+		if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+			return "", uploadError(exporter.Unreachable, "the server refuses the client: "+oneLine(alert.Err.Error()), hintClientCertificate)
 		}
 	}
 	cert := state.PeerCertificates[0]
