@@ -130,6 +130,7 @@ func (m *meter) catch() {
 // snapshot returns the metrics that would be lost if the process were killed now.
 func (m *meter) snapshot(open []mapping.Output) (request []byte) {
 	defer m.catch()
+	request = []byte{} // which replaces an earlier one
 	for r, spans := range m.openOf(open) {
 		request = append(request, r.Snapshot(spans)...) // requests in a row are one
 	}

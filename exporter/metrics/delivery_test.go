@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -221,9 +220,12 @@ func TestNoDeltasAreLeftOnceOneWasDelivered(t *testing.T) {
 	receiver := metricstest.Start(t)
 	r := record(t, "grpc", receiver.GRPCEndpoint(), 5*time.Millisecond)
 	export(t, r, call("a", "t"))
-	for r.Snapshot(nil) != nil { // until it knows of the answer
-		runtime.Gosched()
+	receiver.Await(t, func() bool { return len(receiver.Points()) > 0 })
+	if r.Snapshot(nil) != nil {
+		t.Error("a kill would count deltas twice")
 	}
+	export(t, r, call("a", "t"))
+	receiver.Await(t, func() bool { return len(receiver.Arrivals()) > 1 }) // it knows the first answer
 	receiver.Stop()
 	export(t, r, call("a", "t"))
 	if left, _ := finish(t, r); left != nil || r.Snapshot(nil) != nil {

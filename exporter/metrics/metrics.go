@@ -47,6 +47,8 @@ type Recorder struct {
 	sent     *outcome   // nil for a Recorder that only counts what is open
 	reader   sdk.Reader // of snapshots
 
+	deltasFrom time.Time // from when on deltas may be sent
+
 	meter      metric.Meter
 	counters   map[string]metric.Int64Counter
 	histograms map[string]metric.Float64Histogram
@@ -75,7 +77,7 @@ func New(to sdk.Exporter, version string, from *resource.Resource) *Recorder {
 
 func newRecorder(version string, from *resource.Resource, to *outcome, interval time.Duration) *Recorder {
 	r := &Recorder{
-		from: from, sent: to,
+		from: from, sent: to, deltasFrom: time.Now().Add(interval - 2*time.Second), // two snapshots before
 		sets: map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
 		counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{},
 	}
@@ -148,7 +150,7 @@ func (r *Recorder) Received(at time.Time) { r.lastArrival.Store(at.UnixNano()) }
 // Snapshot does.
 func (r *Recorder) Close(ctx context.Context) (left []byte, err error) {
 	r.SetOpen(nil)
-	left = r.Snapshot(nil)
+	left = r.totals(nil)
 	err = r.provider.Shutdown(ctx)
 	if last := r.sent.last.Load(); last != nil {
 		err = *last

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -18,13 +19,27 @@ import (
 
 // Snapshot returns an ExportMetricsServiceRequest with the totals that a receiver would miss if
 // the process were killed now, or nil if there are none. open are the spans that have not
-// ended, as they would end now. Deltas are missing from it once a part of them was delivered.
+// ended, as they would end now. Deltas are missing from it once they may be sent before the
+// next snapshot replaces this one.
 //
 // The SDK cannot take back what it has counted. What is open is therefore counted by another
 // Recorder, as another instance of the service.
 func (r *Recorder) Snapshot(open [][]byte) []byte {
+	if r.sendsDeltas() && time.Now().After(r.deltasFrom) {
+		return nil
+	}
+	return r.totals(open)
+}
+
+func (r *Recorder) sendsDeltas() bool {
+	return r.sent.Temporality(sdk.InstrumentKindHistogram) == metricdata.DeltaTemporality
+}
+
+// totals returns a request with all that was counted, and what is open. It returns nil if a
+// part of it was delivered as deltas.
+func (r *Recorder) totals(open [][]byte) []byte {
 	temporality := metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
-	if r.sent.Temporality(sdk.InstrumentKindHistogram) == metricdata.DeltaTemporality {
+	if r.sendsDeltas() {
 		if r.sent.delivered.Load() {
 			return nil
 		}
