@@ -1,5 +1,10 @@
 // Package tee copies a stream and hands the same bytes to a consumer that may be
-// slower than the stream. README.md has a picture of the flow.
+// slower than the stream.
+//
+//	in ──Read──► ring, 2 MiB ──Write──► out     Copy, one goroutine
+//	               │
+//	               ▼
+//	              Next                          the consumer's goroutine
 package tee
 
 import (
