@@ -418,7 +418,7 @@ func TestFollowTellsSessionsOfAFolderApart(t *testing.T) {
 	idle := newSessionLog(t, dir, "idle", time.Now().Add(-time.Minute))
 	idle.prompt()
 	idle.tool()
-	replaced := newSessionLog(t, dir, "replaced", time.Now().Add(-time.Minute))
+	replaced := newSessionLog(t, dir, "replaced", time.Now().Add(-time.Minute+time.Second))
 	replaced.prompt()
 	replaced.tool()
 	stop := followIn(t, r, t.TempDir(), dir, "--since", "1h", "--idle", "2s")

@@ -38,8 +38,8 @@ var claudeLog = Agent{
 	CopiesNameless: true,
 }
 
-// claudeKin returns the path and the id of a log's session, and the id of its first prompt:
-// a fork begins with a copy of that row.
+// claudeKin returns the path and the id of a log's session, and the id and the timestamp of
+// its first prompt: a fork begins with a copy of that row, which may have an id of its own.
 func claudeKin(path string, rows iter.Seq[*Marks]) (kin []string, all bool) {
 	session, _, _ := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator))
 	kin = []string{"claude " + strings.TrimSuffix(session, ".jsonl")}
@@ -51,7 +51,7 @@ func claudeKin(path string, rows iter.Seq[*Marks]) (kin []string, all bool) {
 			}
 		}
 		if prompt := m.value("", "uuid"); prompt != "" && m.value("", "type") == "user" {
-			return append(kin, "claude "+prompt), true
+			return append(kin, "claude "+prompt, "claude "+m.value("", "timestamp")), true
 		}
 	}
 	return kin, false
