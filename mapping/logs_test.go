@@ -389,17 +389,18 @@ func rootTokens(spans []*tracepb.Span) (tokens [4]int64) {
 
 // TestSessionsOfAFolder groups, by what they have in common, Claude Code's logs by session, with forks and sub-agents.
 func TestSessionsOfAFolder(t *testing.T) {
-	row := func(typ, session, uuid string) string {
-		return fmt.Sprintf(`{"type":%q,"sessionId":%q,"uuid":%q,"isSidechain":false,"timestamp":"2026-11-03T10:00:00.000Z"}`+"\n", typ, session, uuid)
+	row := func(typ, session, uuid string, second int) string {
+		return fmt.Sprintf(`{"type":%q,"sessionId":%q,"uuid":%q,"isSidechain":false,"timestamp":"2026-11-03T10:00:%02d.000Z"}`+"\n", typ, session, uuid, second)
 	}
 	var logs []mapping.Log
 	for _, file := range []struct{ path, head string }{
-		{"p/one.jsonl", row("attachment", "one", "a") + row("user", "one", "b")},
-		{"p/one/subagents/agent-1.jsonl", row("user", "one", "c")},
-		{"p/fork.jsonl", row("user", "fork", "b")},
-		{"p/agent-2.jsonl", row("user", "fork", "d")}, // as older builds name it
-		{"p/other.jsonl", row("user", "other", "e")},
-		{"p/begun.jsonl", row("attachment", "begun", "f")},
+		{"p/one.jsonl", row("attachment", "one", "a", 0) + row("user", "one", "b", 1)},
+		{"p/one/subagents/agent-1.jsonl", row("user", "one", "c", 2)},
+		{"p/fork.jsonl", row("user", "fork", "b", 1)},
+		{"p/copy.jsonl", row("user", "copy", "g", 1)},    // with ids of its own
+		{"p/agent-2.jsonl", row("user", "fork", "d", 3)}, // as older builds name it
+		{"p/other.jsonl", row("user", "other", "e", 4)},
+		{"p/begun.jsonl", row("attachment", "begun", "f", 5)},
 	} {
 		log, ok := mapping.FindLog(filepath.FromSlash(file.path), []byte(file.head))
 		if begun := strings.Contains(file.path, "begun"); !ok || log.KinKnown == begun {
@@ -415,7 +416,7 @@ func TestSessionsOfAFolder(t *testing.T) {
 		}
 		got = append(got, paths)
 	}
-	want := [][]string{{"p/one.jsonl", "p/one/subagents/agent-1.jsonl", "p/fork.jsonl", "p/agent-2.jsonl"}, {"p/other.jsonl"}, {"p/begun.jsonl"}}
+	want := [][]string{{"p/one.jsonl", "p/fork.jsonl", "p/copy.jsonl", "p/one/subagents/agent-1.jsonl", "p/agent-2.jsonl"}, {"p/other.jsonl"}, {"p/begun.jsonl"}}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
