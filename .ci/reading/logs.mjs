@@ -140,19 +140,21 @@ function steers(run, rest) {
 }
 
 // answered: "a turn ends with stop_reason end_turn"; builds that write none end it with a text
-// without an open call.
+// without an open call. A session that has stated one is of another build.
 function answered(run) {
   const last = run.findLast((row) => row.type === 'assistant' || row.type === 'user');
   if (last?.type !== 'assistant') return false;
   if (last.message.stop_reason) return last.message.stop_reason !== 'tool_use';
+  if (last.stated) return false;
   const results = new Set(run.flatMap(blocks).map((b) => b.tool_use_id));
   return blocks(last).at(-1)?.type === 'text' && run.flatMap(blocks).every((b) => b.type !== 'tool_use' || results.has(b.id));
 }
 
 function claudeRuns(session) {
   const runs = [];
-  let run, begun;
+  let run, begun, stated = false;
   for (const [i, row] of session.entries()) {
+    row.stated = stated ||= Boolean(row.message?.stop_reason) && row.message.model !== '<synthetic>';
     const said = row.type === 'user' ? words(row) : '';
     if (told(row) && run && answered(run)) {
       run = [];

@@ -81,6 +81,7 @@ type claudeLogSession struct {
 	asked   bool                // a prompt begins it: it is a run even if there is no answer
 	calls   map[string]bool     // of the main agent in this run, without a result
 	called  bool                // the main agent has called a tool, and has not ended its answer
+	stops   bool                // rows of the main agent say why the model stopped
 	last    Instant             // when the main agent's latest row was written
 	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
 	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
@@ -398,9 +399,10 @@ func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	case failure != "":
 		s.end = hold(d.runEnd(failure))
 	case string(l.stop) == "end_turn", string(l.stop) == "stop_sequence", string(l.stop) == "refusal", string(l.stop) == "max_tokens",
-		len(l.stop) == 0 && answers && len(s.calls) == 0: // some builds do not say why the model stopped
+		len(l.stop) == 0 && !s.stops && answers && len(s.calls) == 0: // some builds do not say why the model stopped
 		s.end = hold(d.runEnd(""))
 	}
+	s.stops = s.stops || len(l.stop) > 0 && string(l.Model) != "<synthetic>"
 	return dst
 }
 
