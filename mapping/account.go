@@ -103,15 +103,18 @@ type usageNames struct {
 var (
 	usageKeys = usageNames{
 		semconv.OutputTokens, semconv.InputTokens, semconv.CacheReadTokens, semconv.ReasoningTokens, semconv.UsageCost,
-		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens}, semconv.CacheWriteHour, semconv.WebSearches,
+		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens},
+		semconv.CacheWriteHour, semconv.WebSearches,
 	}
 	totalKeys = usageNames{
 		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageReasoning, semconv.UsageTotalCost,
-		[]string{semconv.UsageCacheWrite}, semconv.UsageCacheWriteHour, semconv.UsageWebSearches,
+		[]string{semconv.UsageCacheWrite},
+		semconv.UsageCacheWriteHour, semconv.UsageWebSearches,
 	}
 	sessionKeys = usageNames{
 		semconv.SessionOutput, semconv.SessionInput, semconv.SessionCacheRead, semconv.SessionReasoning, semconv.SessionCost,
-		[]string{semconv.SessionCacheWrite}, "", "",
+		[]string{semconv.SessionCacheWrite},
+		"", "",
 	}
 )
 

@@ -174,8 +174,8 @@ func TestAnswersEnd(t *testing.T) {
 	_, listed := s.Store.List(gone, Query{})
 	_, searched := s.Store.List(gone, Query{Search: "x"})
 	_, runs := s.Store.Runs(gone, RunsQuery{})
-	_, _, steps := s.Store.Steps(gone, id, 0)
-	_, _, hits := s.Store.Hits(gone, id, "x")
+	_, _, steps := s.Steps(gone, id, 0)
+	_, _, hits := s.Hits(gone, id, "x")
 	_, _, spans := s.Store.Spans(gone, id, 0)
 	for i, err := range []error{listed, searched, runs, steps, hits, spans} {
 		if !errors.Is(err, context.Canceled) {

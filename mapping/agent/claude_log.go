@@ -424,7 +424,7 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 	case s.running:
 		return append(dst, l.Event)
 	case s.asked:
-		s.begin = append(s.begin, l.Event.Kept())
+		s.begin = append(s.begin, l.Kept())
 	}
 	return dst
 }
