@@ -32,6 +32,7 @@ func (e *Exporter) keepLate(spans []*spool.Span) {
 		late := e.newLog(*e.cfg.Spool)
 		_ = late.Append(spans, nil)
 		kept = late.Close(errLate.Error(), nil)
+		e.log.Adopt(late) // a later one may evict it
 	}
 	e.count(func(r *Report) *int { return &r.Spooled }, len(spans), kept, errLate)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -289,6 +290,16 @@ func (l *Log) Owns(name string) bool {
 	l.naming.Lock()
 	defer l.naming.Unlock()
 	return l.names[strings.TrimSuffix(name, filepath.Ext(name))+logExt]
+}
+
+// Adopt makes the files of another log files of this one.
+func (l *Log) Adopt(other *Log) {
+	other.naming.Lock()
+	names := maps.Clone(other.names)
+	other.naming.Unlock()
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	maps.Copy(l.names, names)
 }
 
 // takeName gives the log a name that no other file has. Names sort by time.
