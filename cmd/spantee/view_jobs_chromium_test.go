@@ -298,6 +298,9 @@ func TestViewManySessions(t *testing.T) {
 	}
 	m.spans = spans
 	v := viewFiles(t, m.file(t))
+	until(t, "indexing", func() bool { // a search does not wait for it
+		return getJSON[viewer.List](t, fmt.Sprint(v.page, "/api/sessions?q=tool+", sessions-1)).Matching == 1
+	})
 	for name, query := range map[string]string{"list": "", "search": fmt.Sprint("?q=tool+", sessions-1), "search for nothing": "?q=no-such-word"} {
 		began := time.Now()
 		l := getJSON[viewer.List](t, v.page+"/api/sessions"+query)
