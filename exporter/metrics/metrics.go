@@ -70,7 +70,9 @@ type Recorder struct {
 // same series overwrite each other's counts.
 func New(to sdk.Exporter, version string, from *resource.Resource) *Recorder {
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
-	r := newRecorder(version, from, &outcome{Exporter: to}, cmp.Or(interval, defaultInterval))
+	sent := &outcome{Exporter: to}
+	sent.open, sent.close = context.WithCancel(context.Background())
+	r := newRecorder(version, from, sent, cmp.Or(interval, defaultInterval))
 	r.observe()
 	return r
 }
@@ -99,15 +101,25 @@ func newRecorder(version string, from *resource.Resource, to *outcome, interval 
 	return r
 }
 
-// An outcome remembers what became of requests.
+// An outcome remembers what became of requests. A request that waits for its receiver when
+// the Recorder is closed goes on until Close has no time left: the SDK's reader would cancel it,
+// and its deltas are in no other one.
 type outcome struct {
 	sdk.Exporter
+	open  context.Context
+	close context.CancelFunc
+
 	last      atomic.Pointer[error] // of the last request; each repeats what is cumulative, so the last one tells
 	delivered atomic.Bool           // one has arrived
 }
 
 func (o *outcome) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	err := o.Exporter.Export(ctx, data)
+	during, done := o.open, func() {}
+	if deadline, ok := ctx.Deadline(); ok {
+		during, done = context.WithDeadline(o.open, deadline)
+	}
+	defer done()
+	err := o.Exporter.Export(during, data)
 	o.last.Store(&err)
 	if err == nil {
 		o.delivered.Store(true)
@@ -151,7 +163,10 @@ func (r *Recorder) Received(at time.Time) { r.lastArrival.Store(at.UnixNano()) }
 func (r *Recorder) Close(ctx context.Context) (left []byte, err error) {
 	r.SetOpen(nil)
 	left = r.totals(nil)
+	stop := context.AfterFunc(ctx, r.sent.close)
 	err = r.provider.Shutdown(ctx)
+	stop()
+	r.sent.close()
 	if last := r.sent.last.Load(); last != nil {
 		err = *last
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -23,8 +24,9 @@ import (
 )
 
 // MetricExporter returns OpenTelemetry's exporter with these settings, which must be for
-// metrics. It never retries: the next request repeats what is cumulative. A receiver that
-// takes no metrics, such as Jaeger, is no failure.
+// metrics. It retries only when the receiver asks for a delay that the context allows,
+// because deltas are in one request only. A receiver that takes no metrics, such as Jaeger,
+// is no failure.
 func (s *Settings) MetricExporter() (metric.Exporter, error) {
 	secure, err := s.tls.load()
 	if err != nil {
@@ -58,6 +60,25 @@ type metricExporter struct {
 }
 
 func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+	for {
+		err := e.attempt(ctx, data)
+		failed, ok := errors.AsType[*exporter.UploadError](err)
+		if !ok || failed.RetryAfter <= 0 {
+			return err
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < failed.RetryAfter {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(failed.RetryAfter):
+		}
+	}
+}
+
+// attempt sends a request once.
+func (e *metricExporter) attempt(ctx context.Context, data *metricdata.ResourceMetrics) error {
 	err := e.Exporter.Export(ctx, data)
 	if err == nil || isNoMetrics(err) {
 		return nil
