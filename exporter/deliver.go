@@ -32,6 +32,7 @@ func (e *Exporter) run() {
 		e.queue.done()
 	}
 	e.draining.finish()
+	e.sendReleased()
 	_ = attempt(e.ctx, e.cfg.Client.Stop) // what is queued is not sent, so an error loses nothing
 }
 
@@ -170,25 +171,39 @@ func (e *Exporter) drain() {
 	}
 	e.draining.running.Go(func() {
 		defer e.draining.one.Unlock()
-		b := backlog{client: e.sender.client, sender: &e.sender, more: e.mayDrain}
-		for c, err := range e.cfg.Spool.Claims(mostRunning) {
-			switch {
-			case err != nil: // the next process looks
-			case c.SpansTo != e.cfg.Client.Destination() || b.stopped():
-				_ = c.Close()
-			default:
-				if b.metrics = nil; e.cfg.Metrics != nil && e.cfg.Metrics.Destination() == c.MetricsTo {
-					b.metrics = e.cfg.Metrics
-				}
-				out := b.send(e.ctx, c)
-				e.tally.count(func(r *Report) { r.addEarlier(out, e.log.Owns(c.Log)) })
-			}
-			if err != nil || b.stopped() {
-				break
-			}
-		}
+		e.sendBacklog(e.mayDrain, func(string) bool { return true })
 		e.draining.rest()
 	})
+}
+
+// sendReleased sends what left the queue for the spool because the collector was slower than
+// the stream.
+func (e *Exporter) sendReleased() {
+	if e.cfg.Spool == nil || e.tally.snapshot().Spooled == 0 || e.queue.lastFailure() != nil {
+		return
+	}
+	e.sendBacklog(func(time.Duration) bool { return e.ctx.Err() == nil && e.sender.delay() == 0 }, e.log.Owns)
+}
+
+// sendBacklog sends the logs in the spool that are for the same destination and wanted.
+func (e *Exporter) sendBacklog(more func(last time.Duration) bool, wanted func(log string) bool) {
+	b := backlog{client: e.sender.client, sender: &e.sender, more: more}
+	for c, err := range e.cfg.Spool.Claims(mostRunning) {
+		switch {
+		case err != nil: // the next process looks
+		case c.SpansTo != e.cfg.Client.Destination() || b.stopped() || !wanted(c.Log):
+			_ = c.Close()
+		default:
+			if b.metrics = nil; e.cfg.Metrics != nil && e.cfg.Metrics.Destination() == c.MetricsTo {
+				b.metrics = e.cfg.Metrics
+			}
+			out := b.send(e.ctx, c)
+			e.tally.count(func(r *Report) { r.addEarlier(out, e.log.Owns(c.Log)) })
+		}
+		if err != nil || b.stopped() {
+			break
+		}
+	}
 }
 
 // mostRunning is how many logs of running processes the exporter passes by. Running

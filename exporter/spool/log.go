@@ -186,7 +186,7 @@ func (l *Log) write(records ...[]byte) {
 }
 
 // rewrite writes a new file, and leaves the old one whole until then. wait calls the disk.
-func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
+func (l *Log) rewrite(wait func(func() (opened, error)) (opened, error)) {
 	for i, s := range l.pending {
 		s.number = i
 	}
@@ -200,24 +200,30 @@ func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
 	b := bytes.Join([][]byte{note, frame}, nil)
 	l.takeName()
 	name, old, grown, dir := l.name, l.file, len(b)-l.size, l.dir
-	file, err := wait(func() (*os.File, error) {
+	now, err := wait(func() (_ opened, err error) { // which may go on when nobody waits any more
 		if dir == nil {
 			if dir, err = l.spool.enter(true); err != nil {
-				return nil, err
+				return opened{}, err
 			}
 		}
 		if err := l.spool.makeRoom(int64(max(0, grown))); err != nil {
-			return nil, err
+			return opened{}, err
 		}
 		file, err := replace(dir, name, b)
 		if err == nil && old != nil {
 			old.Close()
 		}
-		return file, err
+		return opened{dir, file}, err
 	})
 	if l.err = err; err == nil {
-		l.dir, l.file, l.size, l.counted = dir, file, len(b), len(b)
+		l.dir, l.file, l.size, l.counted = now.dir, now.file, len(b), len(b)
 	}
+}
+
+// An opened is a new file and its folder.
+type opened struct {
+	dir  *os.Root
+	file *os.File
 }
 
 // replace writes a file that is locked before it has its name.
