@@ -238,10 +238,10 @@ func (r *retention) Set(text string) error {
 		switch {
 		case isAge && err == nil && n > 0 && n <= 36500:
 			r.Age = time.Duration(n) * day
-		case !isAge && limit.Set(part) == nil:
+		case part == "0", !isAge && part != "" && !strings.ContainsAny(part[len(part)-1:], "0123456789.") && limit.Set(part) == nil: // 30 would be 30 bytes
 			r.Bytes = limit.bytes
 		default:
-			return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
+			return errors.New("want days such as 30d, a size such as 2GiB, or both with a comma between")
 		}
 	}
 	return nil

@@ -106,8 +106,8 @@ func listKept(ctx context.Context, store *viewer.Store, words []string, stderr m
 
 // Widths of a list of sessions, in columns.
 const (
-	anyWidth    = 132 // where stdout is no terminal
-	narrowList  = 60  // below it there is no room for tools and outcome
+	anyWidth    = 80 // where stdout is no terminal
+	narrowList  = 60 // below it there is no room for tools and outcome
 	minHeadline = 12
 )
 
@@ -126,8 +126,11 @@ func writeSessions(stdout *os.File, sessions []viewer.Session) error {
 	}
 	fmt.Fprintln(w, columns)
 	for _, s := range sessions {
-		took := time.Duration(s.End-s.Start) * time.Microsecond
-		row, last := fmt.Sprintf("%s\t%s\t%s\t", s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(took)), headline(s)
+		took := tree.Duration(time.Duration(s.End-s.Start) * time.Microsecond)
+		if s.Timeless {
+			took = "–"
+		}
+		row, last := fmt.Sprintf("%s\t%s\t%s\t", s.ID[:8], age(time.UnixMicro(s.Start)), took), headline(s)
 		switch {
 		case !narrow:
 			row += fmt.Sprintf("%d\t%s\t", s.Tools, outcome(s))

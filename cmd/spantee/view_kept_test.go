@@ -33,8 +33,23 @@ func TestKeptSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	m := newMade("no times")
+	root := m.span(nil, "invoke_agent codex", 0, 0.004)
+	for i := range 3 {
+		m.span(root, "execute_tool shell", float64(i)/1000, float64(i)/1000)
+	}
+	if err := upload(v.grpc, m.request()); err != nil {
+		t.Fatal(err)
+	}
 	v.kill(t)
 
+	timeless, _, err := command("ls", "codex")
+	if err != nil || strings.Contains(timeless, "ms") || !strings.Contains(timeless, " – ") {
+		t.Errorf("%v %q", err, timeless)
+	}
+	if _, _, err := command("rm", strings.Fields(strings.Split(timeless, "\n")[1])[0]); err != nil {
+		t.Error(err)
+	}
 	stdout, _, err := command("ls")
 	if err != nil || !strings.Contains(stdout, "Fix the coupon") || !strings.Contains(stdout, "1.50s") || strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 3 {
 		t.Errorf("%v %q", err, stdout)
@@ -68,5 +83,22 @@ func TestKeptSessions(t *testing.T) {
 	again := startViewIn(t, state, append([]string{"view", "--listen", "127.0.0.1:0"}, freePorts...)...)
 	if status, _ := get(t, again.page+"/api/viewer"); status != 200 {
 		t.Errorf("%d", status)
+	}
+}
+
+// A limit has a unit: 30 would be 30 bytes, and remove everything.
+func TestKeepHasAUnit(t *testing.T) {
+	for text, want := range map[string]string{
+		"30d": "30d", "2GiB": "2.0GiB", "30d,2GiB": "30d,2.0GiB", "2G": "1.9GiB", "500MB": "477MiB", "0": "", "100B": "100B",
+		"30": "error", "1e9": "error", "2.5": "error", "": "error", "30d,": "error", "30d,5": "error", "d": "error", "B": "error", "30x": "error",
+	} {
+		var r retention
+		got := "error"
+		if err := r.Set(text); err == nil {
+			got = r.String()
+		}
+		if got != want {
+			t.Errorf("--keep %s: %q, want %q", text, got, want)
+		}
 	}
 }

@@ -41,7 +41,7 @@ func TestViewMemory(t *testing.T) {
 		"9 million empty values":  request(spanWith(2, list(18_000_000))),
 		"JSON":                    append(append([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{}`), bytes.Repeat([]byte(",{}"), 6_000_000)...), "]}]}]}"...),
 	}
-	v := startView(t, nil, append([]string{"view", "--keep", fmt.Sprint(cap)}, freePorts...)...)
+	v := startView(t, nil, append([]string{"view", "--keep", fmt.Sprint(cap, "B")}, freePorts...)...)
 	send := func(name string, body []byte) int {
 		kind := "application/x-protobuf"
 		if name == "JSON" {

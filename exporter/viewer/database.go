@@ -22,7 +22,7 @@ import (
 )
 
 // version is that of the schema. A database of another version is set aside.
-const version = 6
+const version = 7
 
 const schema = `
 CREATE TABLE clock (seq INTEGER NOT NULL, rows INTEGER NOT NULL); -- changes, and sessions there ever were
@@ -51,24 +51,27 @@ CREATE TABLE session (
 	failed INTEGER NOT NULL DEFAULT 0,  -- the root did
 	ended INTEGER NOT NULL DEFAULT 0,
 	test INTEGER NOT NULL DEFAULT 0,    -- it is the test span of doctor
-	pinned INTEGER NOT NULL DEFAULT 0
+	pinned INTEGER NOT NULL DEFAULT 0,
+	conversation TEXT NOT NULL DEFAULT '', -- of a session whose root is known
+	richer INTEGER NOT NULL DEFAULT 0   -- row of the session that has more of the same run: see rank
 );
+CREATE INDEX session_richer ON session (richer) WHERE richer > 0;
 CREATE INDEX session_started ON session (started DESC, trace);
 CREATE INDEX session_test ON session (row) WHERE test;
 CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
 
--- How many sessions there are of each agent and model.
+-- How many sessions are listed of each agent and model.
 CREATE TABLE facet (agent TEXT, model TEXT, sessions INTEGER NOT NULL, spans INTEGER NOT NULL, PRIMARY KEY (agent, model)) WITHOUT ROWID;
 CREATE TRIGGER facet_insert AFTER INSERT ON session BEGIN
 	INSERT INTO facet VALUES (new.agent, new.model, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
 END;
 CREATE TRIGGER facet_delete AFTER DELETE ON session BEGIN
-	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model;
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model AND old.richer = 0;
 	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
 END;
-CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans ON session BEGIN
-	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model;
-	INSERT INTO facet VALUES (new.agent, new.model, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
+CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans, richer ON session BEGIN
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model AND old.richer = 0;
+	INSERT INTO facet SELECT new.agent, new.model, 1, new.spans WHERE new.richer = 0 ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
 	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
 END;
 

@@ -173,6 +173,12 @@ func (v *server) export(kind, suffix string, write func(*Store, context.Context,
 			leave = append(leave, Part(name))
 		}
 		id, _ := parseTraceID(r.PathValue("id"))
+		if whole, found, err := v.store.Session(r.Context(), id); err != nil || !found {
+			respond(w, nil, false, err)
+			return
+		} else {
+			id, _ = parseTraceID(whole.ID) // of the richer copy
+		}
 		only, err := v.store.only(r.Context(), id, leave...)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)

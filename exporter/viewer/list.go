@@ -86,7 +86,7 @@ func (s *Store) List(ctx context.Context, q Query) (l List, err error) {
 // conditions returns what SQL finds the sessions of a query by, and the rows that the
 // full-text index found, nil without a search.
 func (s *Store) conditions(from querier, q Query) (where string, args []any, found []int64, err error) {
-	where = "TRUE"
+	where = "richer = 0"
 	add := func(condition string, arg any) {
 		where += " AND " + condition
 		args = append(args, arg)
@@ -239,7 +239,7 @@ func (s *Store) DeletePrefix(ctx context.Context, prefix string) error {
 
 // named returns the session whose id begins with prefix, or the latest one if prefix is empty.
 func (s *Store) named(ctx context.Context, prefix string) (id traceID, err error) {
-	found, err := all[traceID](s.read.during(ctx), `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
+	found, err := all[traceID](s.read.during(ctx), `SELECT trace FROM session WHERE row IN (SELECT iif(richer > 0, richer, row) FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1) ORDER BY started DESC, trace`, strings.ToLower(prefix))
 	switch {
 	case err != nil:
 		return id, err

@@ -192,13 +192,15 @@ func (s *Store) Overview(ctx context.Context, id traceID, since int64) (Overview
 
 func (s *Store) overview(ctx context.Context, id traceID, since int64, maxSize int) (o Overview, ok bool, err error) {
 	from := s.read.during(ctx)
-	found, rows, err := s.sessions(from, listed+`WHERE trace = ?`, id[:])
+	found, rows, err := s.sessions(from, listed+`WHERE row = `+richest, id[:])
 	if to, moved := s.movedTo(id); err == nil && len(found) == 0 && moved { // the trace may have another id by now
-		since = 0
 		found, rows, err = s.sessions(from, listed+`WHERE trace = ?`, to[:])
 	}
 	if err != nil || len(found) == 0 {
 		return o, false, err
+	}
+	if found[0].ID != id.String() { // numbers of another session's spans
+		since = 0
 	}
 	answer, err := readAnswer(from, rows[0], since, maxSize, newBar)
 	return Overview{found[0], answer}, true, err

@@ -20,6 +20,7 @@ type Kept struct {
 type Going struct {
 	Sessions int   `json:"sessions"`
 	Before   int64 `json:"before,omitempty"` // the last change of the newest of them, in microseconds since 1970
+	Days     int   `json:"days"`             // since that
 
 	rows []int64
 }
@@ -41,10 +42,12 @@ func (s *Store) kept(from querier, now time.Time) (k Kept, err error) {
 	}
 	soon := s.retain
 	soon.Bytes -= soon.Bytes / 10
+	until := now
 	if soon.Age > 0 {
-		now = now.Add(notice)
+		until = now.Add(notice)
 	}
-	k.Going, err = going(from, soon, k.Bytes, now)
+	k.Going, err = going(from, soon, k.Bytes, until)
+	k.Going.Days = days(now, k.Going.Before)
 	return k, err
 }
 
@@ -100,7 +103,7 @@ func (s *Store) sweep(now time.Time) error {
 	for rows := g.rows; err == nil && len(rows) > 0; rows = rows[min(len(rows), atOnce):] {
 		err = s.update(now, func(*update) error {
 			for _, row := range rows[:min(len(rows), atOnce)] {
-				if err := s.remove(row); err != nil {
+				if err := s.removeRun(row); err != nil {
 					return err
 				}
 			}
@@ -108,7 +111,7 @@ func (s *Store) sweep(now time.Time) error {
 		})
 	}
 	if err == nil && g.Sessions > 0 {
-		s.problem(fmt.Errorf("removed %s that had not changed since %s (--keep)", sessionCount(g.Sessions), day(g.Before)))
+		s.problem(fmt.Errorf("removed %s unchanged %s (--keep)", sessionCount(g.Sessions), forDays(days(now, g.Before))))
 		err = s.vacuum()
 	}
 	return err
@@ -128,7 +131,20 @@ func sessionCount(n int) string {
 	return fmt.Sprintf("%d sessions", n)
 }
 
-func day(microseconds int64) string { return time.UnixMicro(microseconds).Format("2 January 2006") }
+func forDays(n int) string {
+	switch n {
+	case 0:
+		return "for less than a day"
+	case 1:
+		return "for a day"
+	}
+	return fmt.Sprintf("for %d days", n)
+}
+
+// days returns how many days ago an instant was, in microseconds since 1970.
+func days(now time.Time, at int64) int {
+	return int(now.Sub(time.UnixMicro(at)) / (24 * time.Hour))
+}
 
 // announce says what will be removed before long, once.
 func (s *Store) announce(said bool, now time.Time) (bool, error) {
@@ -140,19 +156,30 @@ func (s *Store) announce(said bool, now time.Time) (bool, error) {
 	if k.Limit > 0 {
 		limits = fmt.Sprintf("%d of %d MiB are in use; ", k.Bytes>>20, k.Limit>>20)
 	}
-	s.problem(fmt.Errorf("%s%s that did not change after %s will be removed next: pin what should stay, or raise --keep", limits, sessionCount(k.Going.Sessions), day(k.Going.Before)))
+	s.problem(fmt.Errorf("%s%s unchanged %s will be removed next: pin what should stay, or raise --keep", limits, sessionCount(k.Going.Sessions), forDays(k.Going.Days)))
 	return true, nil
 }
 
 // Delete removes a session, and reports whether it was there.
 func (s *Store) Delete(id traceID) (found bool, err error) {
-	return s.alter(id, s.remove)
+	return s.alter(id, s.removeRun)
+}
+
+// removeRun removes a session with its poorer copies, which would take its place.
+func (s *Store) removeRun(row int64) error {
+	rows, err := all[int64](s.write, `SELECT row FROM session WHERE richer > 0 AND richer = ?`, row)
+	for _, row := range append(rows, row) {
+		if err == nil {
+			err = s.remove(row)
+		}
+	}
+	return err
 }
 
 // Pin protects a session from being removed to make room.
 func (s *Store) Pin(id traceID, pinned bool) (found bool, err error) {
 	return s.alter(id, func(row int64) error {
-		return s.write.exec(`UPDATE session SET pinned = ?, seq = (SELECT seq FROM clock) WHERE row = ?`, pinned, row)
+		return s.write.exec(`UPDATE session SET pinned = ?1, seq = (SELECT seq FROM clock) WHERE row = ?2 OR richer > 0 AND richer = ?2`, pinned, row)
 	})
 }
 

@@ -208,7 +208,7 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 	if err != nil {
 		return a, err
 	}
-	selecting := `SELECT session, run FROM run WHERE counts`
+	selecting := `SELECT session, run FROM run WHERE counts AND session NOT IN (SELECT row FROM session WHERE richer > 0)`
 	if len(args) > 0 {
 		selecting += ` AND session IN (SELECT row FROM session WHERE ` + where + `)`
 	}

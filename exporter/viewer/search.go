@@ -263,7 +263,8 @@ func (s *Store) matching(from querier, of search) (rows []int64, err error) {
 		}
 		rows = found
 	}
-	return rows, nil
+	poorer, err := all[int64](from, `SELECT row FROM session WHERE richer > 0 ORDER BY row`)
+	return slices.DeleteFunc(rows, func(row int64) bool { _, is := slices.BinarySearch(poorer, row); return is }), err
 }
 
 // openPassages returns the texts of the sessions' open spans, by row. They change every

@@ -301,6 +301,44 @@ func (u *update) run(now time.Time, change func(*update) error) error {
 	if err == nil {
 		err = u.insertQueued(insertSession, insertSummary, insertRun, insertUnindexed)
 	}
+	for _, r := range touched {
+		if err == nil {
+			err = u.rank(r.row)
+		}
+	}
+	return err
+}
+
+// rank finds the copies of a session's run: traces with the same agent, conversation and start,
+// because a run that is sent at several content levels has several ids. The one that is whole and
+// has most stands for all of them, in whatever order they come.
+func (u *update) rank(row int64) error {
+	type copied struct {
+		row, richer int64
+		pinned      bool
+	}
+	var copies []copied
+	pinned := false
+	err := each(u.write, func(scan func(...any) error) error {
+		var c copied
+		err := scan(&c.row, &c.richer, &c.pinned)
+		pinned = pinned || c.pinned
+		copies = append(copies, c)
+		return err
+	}, `SELECT copy.row, copy.richer, copy.pinned FROM session AS this JOIN session AS copy USING (started, agent, conversation)
+		WHERE this.row = ? AND this.conversation <> '' ORDER BY copy.ended DESC, copy.bytes DESC, copy.trace`, row)
+	for i, c := range copies {
+		richer := copies[0].row
+		if i == 0 {
+			richer = 0
+		}
+		if err == nil && (c.richer != richer || i == 0 && pinned && !c.pinned) {
+			err = u.write.exec(`UPDATE session SET richer = ?, pinned = pinned OR ?, seq = ? WHERE row = ?`, richer, i == 0 && pinned, u.seq, c.row)
+		}
+	}
+	if err == nil { // what was a copy of it as long as its root was another
+		err = u.write.exec(`UPDATE session SET richer = 0, seq = ?1 WHERE richer > 0 AND richer = ?2 AND (started, agent, conversation) <> (SELECT started, agent, conversation FROM session WHERE row = ?2)`, u.seq, row)
+	}
 	return err
 }
 
@@ -359,7 +397,7 @@ const (
 	insertOrigin  = `INSERT INTO origin (session, n, wire)`
 	insertBatch   = `INSERT INTO batch (at, origin, wire)`
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
-		agent, model, failed, ended, test, row, trace)`
+		agent, model, conversation, failed, ended, test, row, trace)`
 	insertSummary   = `INSERT OR REPLACE INTO summary (session, summary)`
 	insertRun       = `INSERT OR REPLACE INTO run (session, counts, run)`
 	insertUnindexed = `INSERT OR IGNORE INTO unindexed (session, since)`
@@ -471,10 +509,13 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if r.last > r.before {
 		u.queue(insertUnindexed, r.row, r.before)
 	}
-	usage := run.Usage()
+	usage, conversation := run.Usage(), ""
+	if run.Rooted { // only then is its start known
+		conversation = run.Conversation
+	}
 	row := []any{
 		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
-		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:],
+		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, conversation, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:],
 	}
 	if r.fresh {
 		u.queue(insertSession, row...)
@@ -487,7 +528,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 }
 
 const updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
-	input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
+	input = ?, output = ?, cost = ?, agent = ?, model = ?, conversation = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
 
 // remember keeps a record for the next spans of its session.
 func (s *Store) remember(r *record) {
@@ -508,7 +549,7 @@ func (s *Store) remember(r *record) {
 // remove removes a session. Pages that show it learn that something changed.
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
-		`DELETE FROM session WHERE row = ?1`, `DELETE FROM unindexed WHERE session = ?1`, deleteDocuments,
+		`DELETE FROM session WHERE row = ?1`, `UPDATE session SET richer = 0 WHERE richer > 0 AND richer = ?1`, `DELETE FROM unindexed WHERE session = ?1`, deleteDocuments,
 		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM open WHERE session = ?1`,
 	} {
@@ -527,9 +568,12 @@ type Span struct {
 	origin   origin
 }
 
+// richest selects the row of a session, or of the one that has more of the same run.
+const richest = `(SELECT iif(richer > 0, richer, row) FROM session WHERE trace = ?)`
+
 // find returns the row of a session and the number of its last span, 0 if there is none.
 func (s *Store) find(from querier, id traceID) (row, last int64, err error) {
-	err = one(from, `SELECT row, last FROM session WHERE trace = ?`, id[:])(&row, &last)
+	err = one(from, `SELECT row, last FROM session WHERE row = `+richest, id[:])(&row, &last)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

@@ -29,6 +29,10 @@ func integer(key string, v int64) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: v}}}
 }
 
+func number(key string, v float64) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: v}}}
+}
+
 // span is the nth of a trace, so many seconds long; parent is zero for a root.
 func span(trace, nth, parent int, name string, from, to uint64, attrs ...*commonpb.KeyValue) *tracepb.Span {
 	s := &tracepb.Span{
@@ -437,6 +441,66 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 	}
 	if session, _ := s.Session(idOf(first[0])); len(list) != 50 || session.Spans != 50 {
 		t.Errorf("%d spans, %d in the list", len(list), session.Spans)
+	}
+}
+
+// A run is one session whatever was sent of it: the copy that has most stands for all, in any
+// order, and links to the others lead to it.
+func TestOneRunIsListedOnce(t *testing.T) {
+	copyOf := func(trace int, content string, ended bool) []*tracepb.ResourceSpans {
+		attributes := []*commonpb.KeyValue{str(semconv.ConversationID, "c"), number(semconv.UsageCost, 2), str(semconv.RequestModel, "m")}
+		root := span(trace, 1, 0, "invoke_agent a", 5, 9, attributes...)
+		tool := span(trace, 2, 1, "execute_tool shell", 6, 7, str(semconv.ConversationID, "c"))
+		if content != "" {
+			tool.Attributes = append(tool.Attributes, str(semconv.ToolResult, "word "+content))
+		}
+		if !ended {
+			return from("a", tool)
+		}
+		return from("a", tool, root)
+	}
+	none, details, full := copyOf(1, "", true), copyOf(2, "some", true), copyOf(3, "some more of it", true)
+	cut := copyOf(4, strings.Repeat("longest, but without an end ", 10), false)
+	for _, order := range [][][]*tracepb.ResourceSpans{{none, details, full}, {full, none, details}, {details, full, none, cut}, {cut, none, full, details, none}} {
+		s := newStore(t)
+		for _, spans := range order {
+			s.Add(spans)
+		}
+		other := span(9, 1, 0, "invoke_agent a", 6, 9, str(semconv.ConversationID, "c"), number(semconv.UsageCost, 1)) // a later run
+		s.Add(from("a", other))
+		alone := 0
+		if slices.ContainsFunc(order, func(spans []*tracepb.ResourceSpans) bool { return &spans[0] == &cut[0] }) {
+			alone = 1 // it might be anybody's
+		}
+		want := idOf(span(3, 1, 0, "", 0, 0)).String()
+		l := s.List(Query{Limit: 10})
+		if l.Total != 2+alone || l.Matching != 2+alone || len(l.Sessions) != 2+alone || l.Sessions[len(l.Sessions)-1].ID == "" || l.Spans != 3+alone {
+			t.Errorf("%d of %d are listed, with %d spans", len(l.Sessions), l.Total, l.Spans)
+		}
+		if l := s.List(Query{Limit: 10, Search: "word some"}); l.Matching != 1 || l.Sessions[0].ID != want {
+			t.Errorf("found %+v", l.Sessions)
+		}
+		if r := s.Runs(RunsQuery{}); r.All.Stated != 3 || r.All.StatedRuns != 2 {
+			t.Errorf("%v $ of %d runs", r.All.Stated, r.All.StatedRuns)
+		}
+		for trace := 1; trace <= 3; trace++ {
+			id := idOf(span(trace, 1, 0, "", 0, 0))
+			if o, found := s.Overview(id, 1); found && (o.Session.ID != want || trace < 3 && len(o.Spans) != 2) {
+				t.Errorf("%d leads to %s with %d spans", trace, o.Session.ID, len(o.Spans))
+			}
+		}
+		if found, err := s.Pin(idOf(span(1, 1, 0, "", 0, 0)), true); !found || err != nil {
+			t.Error(found, err)
+		}
+		if session, _ := s.Session(idOf(span(3, 1, 0, "", 0, 0))); !session.Pinned {
+			t.Error("the pin of a poorer copy is lost")
+		}
+		if found, err := s.Delete(idOf(span(3, 1, 0, "", 0, 0))); !found || err != nil {
+			t.Error(found, err)
+		}
+		if l := s.List(Query{}); l.Total != 1+alone {
+			t.Errorf("%d sessions are left", l.Total)
+		}
 	}
 }
 

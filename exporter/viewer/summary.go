@@ -80,7 +80,7 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 
 // Session returns a trace as the page lists it.
 func (s *Store) Session(ctx context.Context, id traceID) (Session, bool, error) {
-	found, _, err := s.sessions(s.read.during(ctx), listed+`WHERE trace = ?`, id[:])
+	found, _, err := s.sessions(s.read.during(ctx), listed+`WHERE row = `+richest, id[:])
 	if err != nil || len(found) == 0 {
 		return Session{}, false, err
 	}
