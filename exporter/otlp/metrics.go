@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -77,8 +78,11 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	}
 }
 
-// attempt sends a request once.
+// attempt sends a request once, unless the receiver has asked for a delay.
 func (e *metricExporter) attempt(ctx context.Context, data *metricdata.ResourceMetrics) error {
+	if early := e.settings.metricsDelay.left(); early != nil {
+		return early
+	}
 	err := e.Exporter.Export(ctx, data)
 	if err == nil || isNoMetrics(err) {
 		return nil
@@ -86,7 +90,32 @@ func (e *metricExporter) attempt(ctx context.Context, data *metricdata.ResourceM
 	if lost, unanswered := errors.AsType[*noAnswer](err); unanswered {
 		return e.settings.explain(ctx, lost.error)
 	}
-	return e.settings.classify(ctx, err)
+	failed := e.settings.classify(ctx, err)
+	e.settings.metricsDelay.heard(failed)
+	return failed
+}
+
+// A receiverDelay is the delay that a receiver of metrics asked for. It is kept by new
+// requests and by those of killed processes.
+type receiverDelay struct {
+	until atomic.Pointer[time.Time]
+}
+
+// heard remembers the delay of an answer.
+func (d *receiverDelay) heard(answer *exporter.UploadError) {
+	if answer.RetryAfter > 0 {
+		until := time.Now().Add(answer.RetryAfter)
+		d.until.Store(&until)
+	}
+}
+
+// left returns an error if a request would come too early.
+func (d *receiverDelay) left() error {
+	until := d.until.Load()
+	if until == nil || !time.Now().Before(*until) {
+		return nil
+	}
+	return delayed(uploadError(exporter.Retryable, "the receiver asked for a delay", ""), time.Until(*until))
 }
 
 // Shutdown closes the connection without waiting for the server.
@@ -124,14 +153,18 @@ func (s *Settings) MetricsClient() exporter.MetricsClient {
 // UploadMetrics makes one attempt to send an ExportMetricsServiceRequest. It returns an
 // *exporter.UploadError.
 func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
+	if early := c.settings.metricsDelay.left(); early != nil {
+		return early
+	}
 	unwanted := false
 	err := c.upload(ctx, func(ctx context.Context, conn *connection) error {
 		err := c.sendMetrics(ctx, conn, request)
 		unwanted = isNoMetrics(err)
 		return err
 	})
-	if failed, ok := errors.AsType[*exporter.UploadError](err); ok && unwanted {
-		failed.Unwanted = true
+	if failed, ok := errors.AsType[*exporter.UploadError](err); ok {
+		failed.Unwanted = unwanted
+		c.settings.metricsDelay.heard(failed)
 	}
 	return err
 }

@@ -32,6 +32,8 @@ type Settings struct {
 
 	list    []Setting
 	ignored []error
+
+	metricsDelay receiverDelay
 }
 
 // A Setting is one configured value, and where it was set.
