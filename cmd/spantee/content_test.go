@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"index/suffixarray"
@@ -35,7 +36,7 @@ func session(said string) []byte {
 		`{"type":"nobody knows","text":%s`,
 		`{"type":"result","subtype":"error","is_error":true,"result":%s`,
 	} {
-		fmt.Fprintf(&b, line+`,"session_id":"s","timestamp_ms":%d}`+"\n", text, 1790000000000+i)
+		fmt.Fprintf(&b, line+`,"session_id":"%x","timestamp_ms":%d}`+"\n", text, sha256.Sum256(text), 1790000000000+i)
 	}
 	b.WriteString("no JSON but " + strings.ReplaceAll(said, "\n", " ") + "\n")
 	return b.Bytes()

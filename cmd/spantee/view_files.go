@@ -241,7 +241,7 @@ func (r *retention) Set(text string) error {
 		case part == "0", !isAge && part != "" && !strings.ContainsAny(part[len(part)-1:], "0123456789.") && limit.Set(part) == nil: // 30 would be 30 bytes
 			r.Bytes = limit.bytes
 		default:
-			return errors.New("want days such as 30d, a size such as 2GiB, or both with a comma between")
+			return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
 		}
 	}
 	return nil
