@@ -87,11 +87,13 @@ func TestExportWithout(t *testing.T) {
 	s := on(t, v.Store)
 	agent := span(1, 1, 0, "invoke_agent x", 1, 9, str(semconv.InputMessages, `[{"role":"user","parts":[{"type":"text","content":"secret prompt"}]}]`), str(semconv.ProcessWorkingDirectory, "/secret/folder"))
 	tool := span(1, 2, 1, "execute_tool shell", 1, 2, str(semconv.ToolName, "shell"), str(semconv.ProcessCommandLine, "cat secret path"), str(semconv.FilePath, "/secret/file"),
-		str(semconv.ToolResult, "secret result"), str("input.value", "secret of another convention"), str("gen_ai.prompt.0.content", "secret of an old one"), integer(semconv.ProcessExitCode, 7))
-	tool.Events = []*tracepb.Span_Event{{Name: "text.delta", Attributes: []*commonpb.KeyValue{str(semconv.DeltaText, "secret delta"), integer(semconv.DeltaIndex, 1)}}}
+		str(semconv.ToolResult, "secret result"), str("input.value", "secret of another convention"), str("gen_ai.prompt.0.content", "secret of an old one"),
+		str("session.title", "secret title"), integer(semconv.ProcessExitCode, 7))
+	tool.Events = []*tracepb.Span_Event{{Name: "secret event"}, {Name: "text.delta", Attributes: []*commonpb.KeyValue{str(semconv.DeltaText, "secret delta"), integer(semconv.DeltaIndex, 1)}}}
 	tool.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "secret message"}
 	spans := from("a", agent, tool)
 	spans[0].Resource.Attributes = append(spans[0].Resource.Attributes, str("host.name", "secret-host"), integer("process.pid", 4711))
+	spans[0].ScopeSpans[0].Scope = &commonpb.InstrumentationScope{Name: "secret scope"}
 	s.Add(spans)
 	running := span(2, 1, 0, "invoke_agent x", 1, 9)
 	s.Open("p", from("a", running))
@@ -103,15 +105,16 @@ func TestExportWithout(t *testing.T) {
 	content := []string{"secret prompt", "secret result", "secret delta", "secret of another convention", "secret of an old one", "secret message"}
 	paths := []string{"/secret/folder", "cat secret path", "/secret/file"}
 	host := []string{"secret-host", "4711"}
+	others := []string{"secret title", "secret event", "secret scope"} // which other senders name
 	for _, tt := range []struct {
 		query, name, contains string
 		has, left             []string
 	}{
 		{"", "secret-prompt-00000000", `["prompts, answers and output","paths and commands","the host"]`, slices.Concat(content, paths, host), nil},
-		{"?without=content", "cat-secret-path-00000000", `["paths and commands","the host"]`, slices.Concat(paths, host), content},
-		{"?without=paths", "x-00000000", `["the host"]`, host, slices.Concat(content, paths)},
+		{"?without=content", "cat-secret-path-00000000", `["paths and commands","the host"]`, slices.Concat(paths, host), slices.Concat(content, others)},
+		{"?without=paths", "x-00000000", `["the host"]`, host, slices.Concat(content, paths, others)},
 		{"?without=host", "secret-prompt-00000000", `["prompts, answers and output","paths and commands"]`, slices.Concat(content, paths), host},
-		{"?without=content&without=paths&without=host", "x-00000000", `"contains":[]`, nil, slices.Concat(content, paths, host)},
+		{"?without=content&without=paths&without=host", "x-00000000", `"contains":[]`, nil, slices.Concat(content, paths, host, others)},
 	} {
 		for _, kind := range []string{"html", "json"} {
 			resp, body := ask(t, v, http.MethodGet, "/api/sessions/"+idOf(agent).String()+"/export."+kind+tt.query, "")

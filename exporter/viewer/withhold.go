@@ -33,9 +33,12 @@ var (
 
 	// plainPrefixes are those of strings that are names and ids. A string of any other
 	// attribute may be content.
-	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.exit.code", "process.executable.name", "service.", "telemetry.", "openinference.span.kind", "session.", "error.type"}
+	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.exit.code", "process.executable.name", "service.", "telemetry.", "openinference.span.kind", "session.id", "error.type"}
 	contentWords  = []string{"messages", "instructions", "arguments", "result", "prompt", "completion", "content", "definitions", "description", "query", "explanation"} // in names that begin with gen_ai.
 )
+
+// ownScope is the scope of spantee's spans, whose events have fixed names.
+const ownScope = "github.com/spantee/spantee"
 
 // partOf returns the part that an attribute belongs to, "" for what is always exported.
 func partOf(kv *commonpb.KeyValue) Part {
@@ -115,8 +118,17 @@ func (s *Store) only(ctx context.Context, id traceID, leave ...Part) (*Store, er
 		sp.lists(func(list *[]*commonpb.KeyValue) {
 			*list = slices.DeleteFunc(*list, func(kv *commonpb.KeyValue) bool { return slices.Contains(leave, partOf(kv)) })
 		})
-		if slices.Contains(leave, Content) && sp.Status != nil {
+		if !slices.Contains(leave, Content) {
+			continue
+		}
+		if sp.Status != nil {
 			sp.Status.Message = "" // it may have a tool's output
+		}
+		if sp.Scope.GetName() != ownScope { // other senders put titles and texts into these
+			sp.Scope = nil
+			for _, e := range sp.Events {
+				e.Name = "event"
+			}
 		}
 	}
 	only, err := NewStore(Retention{}, func(error) {})
