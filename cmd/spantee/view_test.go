@@ -245,7 +245,7 @@ func TestViewLoad(t *testing.T) {
 	request := new(made)
 	for i := range traces {
 		m := newMade(fmt.Sprint(i))
-		root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", "17a8d050-5579-4abd-86b7-dda4569961fc"))
+		root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", fmt.Sprint("17a8d050-5579-4abd-86b7-", i)))
 		for range perTrace - 1 {
 			m.span(root, "execute_tool shell", 1, 2, str("gen_ai.agent.name", "cursor-agent"), str("net.peer.ip", "1.2.3.4"))
 		}

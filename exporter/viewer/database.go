@@ -55,6 +55,7 @@ CREATE TABLE session (
 	conversation TEXT NOT NULL DEFAULT '', -- of a session whose root is known
 	richer INTEGER NOT NULL DEFAULT 0   -- row of the session that has more of the same run: see rank
 );
+CREATE INDEX session_run ON session (conversation, started, agent) WHERE conversation <> ''; -- of copies
 CREATE INDEX session_richer ON session (richer) WHERE richer > 0;
 CREATE INDEX session_started ON session (started DESC, trace);
 CREATE INDEX session_test ON session (row) WHERE test;

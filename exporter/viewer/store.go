@@ -309,6 +309,10 @@ func (u *update) run(now time.Time, change func(*update) error) error {
 	return err
 }
 
+// maxCopies is more than there are content levels and other options that change ids. More traces
+// that look like one run are no copies.
+const maxCopies = 16
+
 // rank finds the copies of a session's run: traces with the same agent, conversation and start,
 // because a run that is sent at several content levels has several ids. The one that is whole and
 // has most stands for all of them, in whatever order they come.
@@ -325,8 +329,11 @@ func (u *update) rank(row int64) error {
 		pinned = pinned || c.pinned
 		copies = append(copies, c)
 		return err
-	}, `SELECT copy.row, copy.richer, copy.pinned FROM session AS this JOIN session AS copy USING (started, agent, conversation)
-		WHERE this.row = ? AND this.conversation <> '' ORDER BY copy.ended DESC, copy.bytes DESC, copy.trace`, row)
+	}, `SELECT row, richer, pinned FROM (SELECT copy.* FROM session AS this JOIN session AS copy USING (conversation, started, agent)
+		WHERE this.row = ?1 AND this.conversation <> '' AND copy.conversation <> '' LIMIT ?2) ORDER BY ended DESC, bytes DESC, trace`, row, maxCopies+1)
+	if len(copies) > maxCopies {
+		copies = nil
+	}
 	for i, c := range copies {
 		richer := copies[0].row
 		if i == 0 {

@@ -601,3 +601,15 @@ func TestListTellsWhatChanged(t *testing.T) {
 		all = l
 	}
 }
+
+// Traces that all look like one run are no copies, and cost no more than others.
+func TestTooManyCopies(t *testing.T) {
+	s := newStore(t)
+	const traces = 2000
+	for i := range traces {
+		s.Add(from("a", span(i+1, 1, 0, "invoke_agent a", 1, 9, str("gen_ai.conversation.id", "c"), str("gen_ai.agent.name", "a"))))
+	}
+	if l := s.List(Query{Limit: 9}); l.Total < traces-maxCopies {
+		t.Errorf("%d sessions", l.Total)
+	}
+}
