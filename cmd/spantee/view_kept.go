@@ -84,6 +84,11 @@ func keptCommand(cmd *cobra.Command, run func(ctx context.Context, store *viewer
 }
 
 func listKept(ctx context.Context, store *viewer.Store, words []string, stderr messages) error {
+	if len(words) > 0 { // a viewer that was killed leaves text that no search finds
+		if err := store.Index(ctx); err != nil {
+			return err
+		}
+	}
 	l, err := store.List(ctx, viewer.Query{Search: strings.Join(words, " "), Limit: maxKeptListed})
 	switch {
 	case err != nil:

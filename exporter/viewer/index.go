@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"slices"
@@ -57,6 +58,12 @@ func (s *Store) catchUp(from querier) (left int, err error) {
 	begin := time.Now()
 	s.failed(s.index(func() bool { return time.Since(begin) > maxWait }))
 	return left, count()
+}
+
+// Index indexes all text that is not in the index yet, unless ctx ends. A search does not wait
+// for it.
+func (s *Store) Index(ctx context.Context) error {
+	return s.index(func() bool { return ctx.Err() != nil })
 }
 
 // index indexes the text that is not in the index now, until stop returns true.
