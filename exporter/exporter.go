@@ -11,6 +11,8 @@
 //	  v if it is full
 //	released to whoever takes the lock of the log          spool.Log.Release
 //
+// What was released is also sent at Close, once the queue is empty.
+//
 // If the collector is down at Close, what is left stays in the log, which another process
 // sends (backlog.go).
 //

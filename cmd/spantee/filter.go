@@ -12,7 +12,7 @@ import (
 //
 //	stdin -> tee -> stdout                                 copies
 //	          |
-//	       mapLoop -> mapper -> spans -> journal, tree, ... maps, and writes the journal
+//	       mapLoop -> mapper -> spans -> log, tree, ...     maps, and writes the log
 //	                             |
 //	                          exporter                     sends
 //

@@ -102,7 +102,7 @@ type follower struct {
 	byKin    map[string]*follow.Session       // by what their files have in common
 	failed   map[string]bool                  // files that cannot be read
 
-	logged  bool // all spans that were handed over are in the journal
+	logged  bool // all spans that were handed over are in the log
 	settled bool // until a log grows, there is nothing to do
 }
 

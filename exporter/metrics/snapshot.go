@@ -102,23 +102,11 @@ func encode(m metricdata.Metrics, temporality metricspb.AggregationTemporality) 
 		if !data.IsMonotonic { // of what is open
 			return nil
 		}
-		sum := &metricspb.Sum{IsMonotonic: true, AggregationTemporality: temporality}
-		for _, p := range data.DataPoints {
-			sum.DataPoints = append(sum.DataPoints, &metricspb.NumberDataPoint{
-				Attributes: keyValues(p.Attributes), StartTimeUnixNano: uint64(p.StartTime.UnixNano()), TimeUnixNano: uint64(p.Time.UnixNano()),
-				Value: &metricspb.NumberDataPoint_AsInt{AsInt: p.Value},
-			})
-		}
-		encoded.Data = &metricspb.Metric_Sum{Sum: sum}
+		encoded.Data = sumOf(data, temporality, func(p *metricspb.NumberDataPoint, v int64) { p.Value = &metricspb.NumberDataPoint_AsInt{AsInt: v} })
 	case metricdata.Sum[float64]:
-		sum := &metricspb.Sum{IsMonotonic: true, AggregationTemporality: temporality}
-		for _, p := range data.DataPoints {
-			sum.DataPoints = append(sum.DataPoints, &metricspb.NumberDataPoint{
-				Attributes: keyValues(p.Attributes), StartTimeUnixNano: uint64(p.StartTime.UnixNano()), TimeUnixNano: uint64(p.Time.UnixNano()),
-				Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: p.Value},
-			})
-		}
-		encoded.Data = &metricspb.Metric_Sum{Sum: sum}
+		encoded.Data = sumOf(data, temporality, func(p *metricspb.NumberDataPoint, v float64) {
+			p.Value = &metricspb.NumberDataPoint_AsDouble{AsDouble: v}
+		})
 	case metricdata.Histogram[float64]:
 		h := &metricspb.Histogram{AggregationTemporality: temporality}
 		for _, p := range data.DataPoints {
@@ -139,6 +127,18 @@ func encode(m metricdata.Metrics, temporality metricspb.AggregationTemporality) 
 		return nil
 	}
 	return encoded
+}
+
+func sumOf[N int64 | float64](data metricdata.Sum[N], temporality metricspb.AggregationTemporality, set func(*metricspb.NumberDataPoint, N)) *metricspb.Metric_Sum {
+	sum := &metricspb.Sum{IsMonotonic: true, AggregationTemporality: temporality}
+	for _, p := range data.DataPoints {
+		point := &metricspb.NumberDataPoint{
+			Attributes: keyValues(p.Attributes), StartTimeUnixNano: uint64(p.StartTime.UnixNano()), TimeUnixNano: uint64(p.Time.UnixNano()),
+		}
+		set(point, p.Value)
+		sum.DataPoints = append(sum.DataPoints, point)
+	}
+	return &metricspb.Metric_Sum{Sum: sum}
 }
 
 func keyValues(set attribute.Set) (list []*commonpb.KeyValue) {

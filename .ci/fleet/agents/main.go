@@ -161,7 +161,7 @@ func (f *fleet) run(n int) error {
 		time.Sleep(pause)
 	}
 	if killed {
-		time.Sleep(2 * time.Second) // what came is in the journal after one
+		time.Sleep(2 * time.Second) // what came is in the log after one
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		f.mu.Lock()

@@ -29,7 +29,7 @@ type ExporterOptions struct {
 	// one of them.
 	Resource map[string]string
 
-	// SpoolDir, if set, is a folder for undelivered spans, and for a journal from which the
+	// SpoolDir, if set, is a folder for undelivered spans, and for a log from which the
 	// spans of a killed process are recovered. Later Tracers and "spantee flush" send them.
 	// The folder belongs to spantee alone; it is created if it is missing.
 	SpoolDir string

@@ -247,7 +247,7 @@ func (t *Tracer) end(ctx context.Context) (*Receipt, error) {
 	unknown := tracer.UnknownTypes(nil)
 	t.locked(func() {
 		t.stream.At(time.Now())
-		_ = t.stream.Close(false) // an error of the journal counts if a span is lost
+		_ = t.stream.Close(false) // an error of the log counts if a span is lost
 		t.over = true
 		unknown = tracer.UnknownTypes(t.stream.Mapper.UnknownTypes())
 	})
