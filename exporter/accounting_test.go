@@ -88,7 +88,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		}
 	}
 	c := &fake{answer: moody(rand.New(rand.NewPCG(random.Uint64(), 0)))}
-	e := New(Config{Client: c, Spool: s, Wait: random.IntN(4) == 0, MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
+	e := New(Config{Client: c, Spool: s, Patience: time.Minute * time.Duration(random.IntN(4)/3), MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
 	n := 0
 	for range random.IntN(60) {
 		switch random.IntN(8) {

@@ -109,7 +109,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 			}
 			return nil
 		}}
-		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 100
 		for i := range spans {
 			export(e, sized(fmt.Sprint(i), 300))
@@ -122,7 +122,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 func TestARecordingGivesUpOnEndlessDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &scripted{upload: func(context.Context, int, []*tracepb.Span) error { return after(time.Minute) }}
-		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 		began := time.Now()
 		const spans = 100
 		for i := range spans {

@@ -169,7 +169,7 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 func TestAPieceWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(time.Second); return nil }}
-		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
+		e := New(Config{Client: c, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 2000})
 		n := 0
 		for range 20 {
 			export(e, numbered(n, n+10, 300)...)

@@ -51,9 +51,9 @@ type Config struct {
 	// the last metrics, and returns them if they were not delivered: they stay in the log.
 	LastMetrics func(context.Context, Report) []byte
 
-	// Wait makes Export wait for room (see SetWait). It is for recordings, which need no
-	// Spool, because they can be sent again.
-	Wait bool
+	// Patience is how long Export waits for room after the collector last accepted something;
+	// at most two seconds if nothing listens there. With zero, Export does not wait.
+	Patience time.Duration
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
 	MaxQueue   int           // bytes held in memory, at least a request and a span; zero is 4 MiB
@@ -68,7 +68,7 @@ func New(cfg Config) *Exporter {
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
 	e.queue = queue{
-		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
+		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, patience: cfg.Patience,
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -138,10 +138,10 @@ func (e *Exporter) Span(wire []byte, from *resourcepb.Resource) *spool.Span {
 // open spans grow; a nil snapshot says that the last one is still good. A killed process
 // leaves the last snapshot and the spans that ended.
 //
-// Export may be called by several goroutines. It waits for room only if Config.Wait or SetWait
-// says so. If there is no room, the oldest spans are left on disk for another process or,
-// without a spool, dropped and counted. After Close, spans go to the spool. The error says why
-// a kill would lose spans.
+// Export may be called by several goroutines. It waits for room as Config.Patience says. If
+// there is no room, the oldest spans are left on disk for another process or, without a spool,
+// dropped and counted. After Close, spans go to the spool. The error says why a kill would lose
+// spans.
 func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprotected error) {
 	e.exporting.Lock()
 	defer e.exporting.Unlock()
@@ -181,10 +181,9 @@ func (e *Exporter) split(spans []*spool.Span) (fit, tooLarge []*spool.Span) {
 	return fit, tooLarge
 }
 
-// SetWait sets whether Export waits for room. It gives up when the collector has
-// accepted nothing for a minute. If nothing listens there, it does not wait, except for two
-// seconds with Config.Wait. SetWait(false) also releases one that is waiting.
-func (e *Exporter) SetWait(wait bool) { e.queue.setWait(wait) }
+// EndStream says that little more comes. Export no longer waits, and takes the rest whether
+// there is room or not.
+func (e *Exporter) EndStream() { e.queue.endStream() }
 
 // diskReserve is how long before the deadline of Close all attempts end, which leaves time
 // for the disk.

@@ -67,11 +67,11 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 				return errBusy
 			case 1:
 			default:
-				time.Sleep(longPatience - time.Second)
+				time.Sleep(time.Minute - time.Second)
 			}
 			return nil
 		}}
-		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
 			export(e, sized(fmt.Sprint(i), 300))
@@ -92,12 +92,12 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 		cause  string
 	}{
 		{"refused", always(errRefused), shortPatience, "connection refused"},
-		{"hung", hang, longPatience, "the collector is too slow"},
+		{"hung", hang, time.Minute, "the collector is too slow"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := New(Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+				e := New(Config{Client: &scripted{upload: tt.upload}, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
 					export(e, sized(fmt.Sprint(i), 300))
@@ -111,9 +111,9 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 	}
 }
 
-// A live stream's Export waits for a collector that takes something, when told
-// to, and no longer than it is told to.
-func TestSetWait(t *testing.T) {
+// Export waits for a collector that takes something, as long as its patience, and not after
+// the end of the stream.
+func TestPatience(t *testing.T) {
 	slow := func(context.Context, int, []*tracepb.Span) error {
 		time.Sleep(3 * time.Second)
 		return nil
@@ -121,23 +121,22 @@ func TestSetWait(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		upload func(context.Context, int, []*tracepb.Span) error
-		unset  time.Duration // when it is told not to wait any more
+		ends   time.Duration // when the stream ends
 		takes  time.Duration
 		lost   bool
 	}{
 		{name: "slow", upload: slow, takes: 6 * time.Second},
-		{name: "busy", upload: always(errBusy), takes: longPatience, lost: true},
-		{name: "slow, and told not to", upload: slow, unset: time.Second, takes: time.Second, lost: true},
-		{name: "absent", upload: always(errRefused), lost: true},
+		{name: "busy", upload: always(errBusy), takes: time.Minute, lost: true},
+		{name: "slow, at the end", upload: slow, ends: time.Second, takes: time.Second},
+		{name: "absent", upload: always(errRefused), takes: shortPatience, lost: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := New(Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
+				e := New(Config{Client: &scripted{upload: tt.upload}, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 				export(e, sized("first", 900)) // is in flight, or fails
 				synctest.Wait()
-				e.SetWait(true)
-				if tt.unset > 0 {
-					time.AfterFunc(tt.unset, func() { e.SetWait(false) })
+				if tt.ends > 0 {
+					time.AfterFunc(tt.ends, e.EndStream)
 				}
 				start := time.Now()
 				const spans = 12
@@ -163,13 +162,12 @@ func TestPieceAfterBacklog(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil
 		}
-		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: &scripted{upload: slow}, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 		exportPiece := func(spans int) {
 			export(e, slices.Repeat([]*tracepb.Span{sized("span", 300)}, spans)...)
 		}
-		e.SetWait(true)
 		exportPiece(11)
-		e.SetWait(false)
+		e.EndStream()
 		exportPiece(1)
 		wantReport(t, closeWithin(t, e, time.Hour), 12, 0, "")
 	})
@@ -182,8 +180,7 @@ func TestLargePieceInBacklog(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil
 		}
-		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
-		e.SetWait(true)
+		e := New(Config{Client: &scripted{upload: slow}, Patience: time.Minute, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
 		const pieces, spans = 3, 30
 		for range pieces {
 			export(e, slices.Repeat([]*tracepb.Span{sized("span", 50<<10)}, spans)...)
@@ -194,7 +191,7 @@ func TestLargePieceInBacklog(t *testing.T) {
 
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: &scripted{upload: always(errBusy)}, Patience: time.Minute, MaxRequest: 1000, MaxQueue: 3000})
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
@@ -227,9 +224,9 @@ func TestSpansAfterClose(t *testing.T) {
 }
 
 func TestExportConcurrentSafe(t *testing.T) {
-	for _, wait := range []bool{false, true} {
+	for _, patience := range []time.Duration{0, time.Minute} {
 		c := new(scripted)
-		e := New(Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
+		e := New(Config{Client: c, Patience: patience, MaxRequest: 1000, Interval: time.Microsecond})
 		var exporting sync.WaitGroup
 		for range 8 {
 			exporting.Go(func() {

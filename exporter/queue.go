@@ -9,11 +9,7 @@ import (
 )
 
 const (
-	// longPatience is how long a stream waits for room after the collector last accepted
-	// something: it may be slow, or say that it is busy.
-	longPatience = time.Minute
-	// shortPatience is the same for a recording if nothing listens at the collector's address.
-	// A live stream does not wait then.
+	// shortPatience is the longest patience if nothing listens at the collector's address.
 	shortPatience = 2 * time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
@@ -25,11 +21,11 @@ const (
 
 // A queue holds the spans that are not being sent yet, in batches, the oldest first.
 type queue struct {
-	limit     int                  // bytes, with the batch in flight
-	full      int                  // bytes of spans that make a request
-	interval  time.Duration        // how long a span waits for others to join it
-	recording bool                 // Config.Wait
-	delay     func() time.Duration // for which the receiver wants no requests
+	limit    int                  // bytes, with the batch in flight
+	full     int                  // bytes of spans that make a request
+	interval time.Duration        // how long a span waits for others to join it
+	patience time.Duration        // Config.Patience
+	delay    func() time.Duration // for which the receiver wants no requests
 
 	closing chan struct{} // closed when Close has begun
 	wake    chan struct{} // there may be a batch to send
@@ -41,7 +37,7 @@ type queue struct {
 	progress time.Time    // when delivery of inFlight began or last made progress
 	failure  *UploadError // the last one; nil after a success
 	roomMade chan struct{}
-	waits    bool      // for room
+	ending   bool      // of the stream: what is left of it fits
 	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
@@ -83,8 +79,7 @@ func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
 	return evicted
 }
 
-// awaitRoom waits, if the queue waits at all, until there is room, or the collector has
-// accepted nothing for too long. It reports whether there is room: the spans of one piece may
+// awaitRoom waits until there is room, or the collector has accepted nothing for too long. It reports whether there is room: the spans of one piece may
 // then overfill the queue.
 func (q *queue) awaitRoom() bool {
 	for {
@@ -104,23 +99,21 @@ func (q *queue) awaitRoom() bool {
 func (q *queue) room() (fits bool, patience time.Duration, roomMade <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+q.inFlight < q.limit {
+	if q.bytes+q.inFlight < q.limit || q.ending {
 		return true, 0, nil
 	}
-	patience = longPatience
+	short := min(q.patience, shortPatience)
+	patience = q.patience
 	if q.failure != nil && q.failure.Verdict == Unreachable {
-		patience = shortPatience
-		if !q.recording {
-			return false, 0, nil // an agent must not wait for a collector that is not there
-		}
+		patience = short
 	}
 	if q.inFlight > 0 {
 		patience -= time.Since(q.progress)
 	}
-	if delay := q.delay(); delay > 0 && delay <= maxDelay && time.Since(q.progress) < maxDelays {
-		patience = max(patience, delay+shortPatience)
+	if delay := q.delay(); delay > 0 && delay <= q.patience && time.Since(q.progress) < maxDelays {
+		patience = max(patience, delay+short)
 	}
-	if !q.waits || q.isClosed() {
+	if q.isClosed() {
 		patience = 0
 	}
 	return false, patience, q.roomMade
@@ -128,11 +121,11 @@ func (q *queue) room() (fits bool, patience time.Duration, roomMade <-chan struc
 
 func (q *queue) isFull() bool { return q.bytes >= q.full }
 
-// setWait sets whether the stream waits for room, and releases one that waits.
-func (q *queue) setWait(waits bool) {
+// endStream ends the wait for room.
+func (q *queue) endStream() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waits = waits
+	q.ending = true
 	q.wakeWaiting()
 }
 

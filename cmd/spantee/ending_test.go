@@ -54,7 +54,7 @@ func TestOneDeadline(t *testing.T) {
 				const timeout = time.Minute
 				o := &options{flushTimeout: timeout, summary: true}
 				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
-				e := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
+				e := exporter.New(exporter.Config{Client: hungCollector{}})
 				tr := &sinks{opts: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil, nil)}
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {

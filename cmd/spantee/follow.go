@@ -135,7 +135,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	<-signals
 	disarm := proc.DieOfNext(signals)
 	stop()
-	f.sinks.setWait(false) // Begin must not wait any more
+	f.sinks.endStream()
 	<-done
 	return f.end(disarm)
 }
@@ -162,7 +162,6 @@ func (f *follower) begin(names []string) error {
 	}
 	f.flush()
 	f.sinks.snapshots.openAt = f.openAt
-	f.sinks.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
 	for _, l := range logs {
 		s := f.session(l)

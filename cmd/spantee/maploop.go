@@ -208,7 +208,7 @@ func (l *mapLoop) awaitMapper(interrupted bool) (spent time.Duration, finished b
 		_, finished = l.tee.Await(l.done, math.MaxInt64)
 		return 0, finished
 	}
-	l.sinks.setWait(false)
+	l.sinks.endStream()
 	patience := max(l.ending.timeout-mapperReserve, l.ending.timeout/2)
 	l.ending.endBy(patience / 2) // the mapper may be waiting for stderr
 	if spent, finished = l.tee.Await(l.done, patience); finished {

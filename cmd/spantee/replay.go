@@ -116,7 +116,7 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	case end.Signal = <-signals:
 		proc.DieOfNext(signals)
 		interrupt()
-		sinks.setWait(false) // Export must not wait any more
+		sinks.endStream()
 		<-done
 	}
 	say.w.Status("")

@@ -5,10 +5,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -53,7 +56,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	s.metrics = s.meter()
 	end := &ending{sinks: s, say: say, timeout: o.flushTimeout}
 	if client != nil {
-		to := exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live, Spool: cfg.spool, LastMetrics: end.endMetrics}
+		to := exporter.Config{Client: client, Scope: tracer.Scope(), Patience: patience(piped, cfg.spool), Spool: cfg.spool, LastMetrics: end.endMetrics}
 		if cfg.metrics != nil && cfg.spool != nil {
 			to.Metrics, s.to.Metrics = cfg.metrics.MetricsClient(), s.metrics.snapshot
 		}
@@ -84,6 +87,19 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	s.snapshots = s.newOpenSpans(stream)
 	return &setup{stream, s, end}, nil
+}
+
+// patience returns how long the mapper waits for a collector that accepts nothing. No agent
+// waits for a recording or a session log. A piped stream waits only without a spool, and less
+// than a mapper may stand still.
+func patience(piped bool, to *spool.Spool) time.Duration {
+	switch {
+	case !piped:
+		return time.Minute
+	case to == nil:
+		return tee.StallLimit / 4
+	}
+	return 0
 }
 
 // meter returns what counts for the metrics.

@@ -72,10 +72,10 @@ func (s *sinks) any() bool {
 // needed reports whether anything is done with the spans.
 func (s *sinks) needed() bool { return s.to.Exporter != nil || len(s.to.Consumers) > 0 }
 
-// setWait tells the exporter whether the mapper may wait for it.
-func (s *sinks) setWait(wait bool) {
+// endStream tells the exporter that the mapper may no longer wait for it.
+func (s *sinks) endStream() {
 	if s.to.Exporter != nil {
-		s.to.Exporter.SetWait(wait)
+		s.to.Exporter.EndStream()
 	}
 }
 

@@ -52,7 +52,7 @@ func BenchmarkExport(b *testing.B) {
 	wire := encode(span)
 	b.SetBytes(int64(len(wire)))
 	b.ReportAllocs()
-	e := exporter.New(exporter.Config{Client: client, Wait: true})
+	e := exporter.New(exporter.Config{Client: client, Patience: time.Minute})
 	before := cpuTime(b)
 	for b.Loop() {
 		export(e, wire, nil)

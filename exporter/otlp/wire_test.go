@@ -29,9 +29,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 			resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: strings.Repeat("k", 200)}}}
 			scope := &commonpb.InstrumentationScope{Name: "spantee"}
 			e := exporter.New(exporter.Config{
-				Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
-				Scope:  scope,
-				Wait:   true,
+				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
+				Scope:    scope,
+				Patience: time.Minute,
 			})
 			// The lengths of the two messages around the span take four bytes each, in an empty
 			// request two and one.
