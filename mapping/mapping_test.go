@@ -47,7 +47,7 @@ type feed struct {
 
 // redactor is one for all tests: to load the rules takes longer than most.
 var redactor = sync.OnceValue(func() *redact.Redactor {
-	r, err := redact.New(nil, nil)
+	r, err := redact.New(nil)
 	if err != nil {
 		panic(err)
 	}

@@ -88,7 +88,7 @@ func (o *Options) check() error {
 	}
 	if o.Redactor == nil {
 		var err error
-		if o.Redactor, err = redact.New(nil, nil); err != nil {
+		if o.Redactor, err = redact.New(nil); err != nil {
 			return err
 		}
 	}

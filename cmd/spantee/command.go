@@ -50,7 +50,6 @@ func filterCommand() *cobra.Command {
 	}
 	o.addFlags(cmd)
 	o.addViewFlags(cmd)
-	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
 	cmd.SetUsageFunc(printUsage)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p

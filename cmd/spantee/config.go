@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -43,7 +44,7 @@ type config struct {
 // A contentConfig says which content is recorded.
 type contentConfig struct {
 	mapping.Options      // those of content
-	maxIsDefault    bool // no flag set MaxAttributeBytes
+	maxIsDefault    bool // no variable sets MaxAttributeBytes
 }
 
 // A variableError is an invalid environment variable.
@@ -54,7 +55,7 @@ func (e variableError) Unwrap() error { return e.error }
 // resolve returns the configuration of a command that traces a stream. An invalid variable
 // is a problem, because it must not break a pipe.
 func (o *options) resolve(live bool, problem func(error)) (*config, error) {
-	if err := cmp.Or(o.check(), o.view.check()); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	c := &config{
@@ -145,10 +146,7 @@ func (c *config) traceLink(id string) string {
 
 // check returns an error for an invalid flag.
 func (o *options) check() error {
-	switch {
-	case o.maxSpanEvents < 1:
-		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
-	case !isTraceURL(o.traceURL):
+	if !isTraceURL(o.traceURL) {
 		return invalid("--trace-url", o.traceURL, placeholder+" in it")
 	}
 	if err := mapping.CheckAgent(o.agent); err != nil {
@@ -268,7 +266,7 @@ func isStdout(name string) bool {
 // saysOTLP reports whether a flag or a variable configures an OTLP endpoint.
 func (o *options) saysOTLP() bool {
 	c := o.otlp
-	return c.Protocol+c.CACert != "" || len(c.Headers) > 0 ||
+	return c.Protocol != "" || len(c.Headers) > 0 ||
 		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
@@ -290,8 +288,7 @@ func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 // spool returns where undelivered spans are kept, nil if nowhere.
 func (o *options) spool() *spool.Spool {
 	s, err := spool.Default()
-	s.Max = o.spoolMax.bytes
-	if o.noSpool || s.Max == 0 || err != nil {
+	if o.noSpool || err != nil {
 		return nil
 	}
 	return &s
@@ -314,13 +311,12 @@ const minAttributeBytes = 128
 // resolve determines which content is recorded. An invalid variable is a problem,
 // and turns content off.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
-	c := contentConfig{maxIsDefault: o.maxAttributeBytes == 0}
-	c.Content, c.MaxAttributeBytes = content.Level(o.content), cmp.Or(o.maxAttributeBytes, defaultAttributeBytes)
-	if n := c.MaxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
-		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
-	}
+	limit := limitVariable(minAttributeBytes, problem, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
+	c := contentConfig{maxIsDefault: limit == 0}
+	c.Content, c.MaxAttributeBytes = content.Level(o.content), cmp.Or(limit, defaultAttributeBytes)
+	c.MaxSpanEvents = limitVariable(1, problem, "OTEL_SPAN_EVENT_COUNT_LIMIT")
 	var err error
-	if c.Redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
+	if c.Redactor, err = redact.New(o.redactRules); err != nil {
 		return c, usageError{err}
 	}
 	if c.Content != "" {
@@ -337,6 +333,30 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 		problem(fmt.Errorf("no content is recorded: invalid $%s %q (want true, span_only, span_and_event, event_only, no_content or false)", captureVariable, v))
 	}
 	return c, nil
+}
+
+// limitVariable returns the limit in the first of the variables that has a valid one, and 0 if
+// none has.
+func limitVariable(least int, problem func(error), variables ...string) int {
+	for _, variable := range variables {
+		v := strings.TrimSpace(os.Getenv(variable))
+		n, err := strconv.Atoi(v)
+		if err == nil && n >= least {
+			return n
+		}
+		if v != "" {
+			problem(fmt.Errorf("invalid $%s %q (want %d or more)", variable, v, least))
+		}
+	}
+	return 0
+}
+
+// keepWhole lets strings be as long as a file or a viewer can hold, unless a variable limits
+// them.
+func (c *contentConfig) keepWhole() {
+	if c.maxIsDefault {
+		c.MaxAttributeBytes = wholeAttributeBytes
+	}
 }
 
 // fitsViewer reports whether a viewer gets longer texts than other backends.

@@ -228,46 +228,6 @@ func TestUnwritableSpool(t *testing.T) {
 	wantSpans(t, got, ended)
 }
 
-// A spool at its cap gives up the oldest first, and says how many.
-func TestSpoolAtItsCap(t *testing.T) {
-	c := newCollector(t)
-	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
-	const runs = 10
-	all := map[string]*tracepb.Span{}
-	total, gaveUp := 0, 0
-	for i := range runs {
-		lines := stream(fmt.Sprint("s", i), 5)
-		ended, _ := spansIn(t, lines, false)
-		cmd := pipe(t, lines, env, "--spool-max=20KiB")
-		total += len(ended)
-		gaveUp += numberBefore(cmd.stderr.String(), "of earlier runs dropped")
-		for id, span := range ended {
-			all[id] = span
-		}
-	}
-	c.start("well")
-	flushed := spantee(t, env, "flush")
-	if err := flushed.Run(); err != nil {
-		t.Fatal(err)
-	}
-	got, _ := c.taken()
-	if gaveUp == 0 || len(got) == 0 || len(got)+gaveUp != total {
-		t.Errorf("of %d spans %d arrived and %d were dropped", total, len(got), gaveUp)
-	}
-	for id, span := range got {
-		if !proto.Equal(span, all[id]) {
-			t.Errorf("%s is not as it ended", span.Name)
-		}
-	}
-	newest, _ := spansIn(t, stream(fmt.Sprint("s", runs-1), 5), false)
-	for id, span := range newest {
-		if got[id] == nil {
-			t.Errorf("%s of the newest run was dropped", span.Name)
-		}
-	}
-	faults.add("spool at its cap", total, 0, len(got), gaveUp)
-}
-
 // Twenty processes put into one spool at once, and then twenty others send and
 // drain at once.
 func TestManyProcessesOneSpool(t *testing.T) {

@@ -20,11 +20,7 @@ import (
 // means that no byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchSignals()
-	from, err := o.sourceOf(stdin)
-	if err != nil {
-		return err
-	}
-	setup, err := setUp(o, stderr, from)
+	setup, err := setUp(o, stderr, sourceOf(stdin))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usageError{err}
 	}
 	want := map[string]string{
-		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "bool": "true or false",
+		"duration": "a duration such as 2s", "bool": "true or false",
 		"int": "a whole number", "int64": "a whole number", "float64": "a number",
 		"stringToString": "NAME=VALUE",
 	}[flag.Value.Type()]
@@ -72,12 +72,12 @@ func notNegative(cmd *cobra.Command) error {
 
 // flagGroups are the flags in --help, by what people look for. Other flags come last.
 var flagGroups = []struct{ title, flags string }{
-	{"Where spans go", "endpoint protocol header certificate to flush-timeout"},
-	{"What spans contain", "content redact-rule redact-off max-attribute-bytes deltas max-span-events"},
+	{"Where spans go", "endpoint protocol header to flush-timeout"},
+	{"What spans contain", "content redact-rule deltas"},
 	{"What the stream is", "agent now recursive since idle"},
 	{"What is reported", "tree receipt fail-if summary quiet trace-url stall-after"},
 	{"The page in the browser", "view listen no-open otlp-grpc otlp-http prices export"},
-	{"What is kept on disk", "no-spool spool-max keep"},
+	{"What is kept on disk", "no-spool keep"},
 	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit grace"},
 }
 
@@ -99,32 +99,23 @@ func (o oneOf) Set(text string) error {
 	return nil
 }
 
-// A size is a flag value in bytes, such as 256MiB.
-type size struct{ bytes int64 }
-
-func (s *size) String() string { return strings.ReplaceAll(bytesText(s.bytes), " ", "") }
-func (s *size) Type() string   { return "size" }
-
-func (s *size) Set(text string) error {
+// parseSize returns the number of bytes in a text such as 256MiB.
+func parseSize(text string) (bytes int64, ok bool) {
 	number := strings.TrimRight(text, " BIKMGTPEbikmgtpe")
 	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return errors.New("not a size")
+		return 0, false
 	}
 	if unit != "" && unit != "B" {
 		power := strings.IndexByte(units, unit[0]) + 1
 		base := map[string]float64{"": 1000, "B": 1000, "I": 1024, "IB": 1024}[unit[1:]]
-		if power == 0 || base == 0 {
-			return errors.New("not a size")
-		}
 		n *= math.Pow(base, float64(power))
+		if power == 0 || base == 0 {
+			return 0, false
+		}
 	}
-	if !(n >= 0 && n < math.MaxInt64) { // NaN is neither
-		return errors.New("not a size")
-	}
-	s.bytes = int64(n)
-	return nil
+	return int64(n), n >= 0 && n < math.MaxInt64 // NaN is neither
 }
 
 // A sinceFlag is a time: a date, or a duration before now.

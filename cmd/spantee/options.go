@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/exporter/otlp"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -21,11 +19,10 @@ type options struct {
 	flushTimeout time.Duration
 
 	contentOptions
-	deltas        string
-	maxSpanEvents int
+	deltas string
 
 	agent string
-	now   bool // not a flag of exec, whose stream is live
+	now   bool // a flag of replay
 
 	tree           bool
 	receipt        string
@@ -34,12 +31,10 @@ type options struct {
 	traceURL       string
 	stallAfter     time.Duration
 
-	noSpool  bool
-	spoolMax size
+	noSpool bool
 
 	limitOptions
-	viewing bool
-	view    pageOptions
+	viewing, noOpen bool
 }
 
 const (
@@ -60,7 +55,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	o.contentOptions.addFlags(cmd)
 	o.deltas = string(mapping.DeltasEach)
 	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
-	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
 
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
 
@@ -73,28 +67,17 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
-	o.spoolMax = size{spool.DefaultMax}
-	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"
 
-// pageOptions say where the page is, and how it is opened.
-type pageOptions struct {
-	address string
-	noOpen  bool
-}
-
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.viewing, "view", false, "also show each trace in the browser, until Ctrl-C")
-	f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
-	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
+	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 }
-
-func (o *pageOptions) check() error { return checkAddress("--listen", o.address) }
 
 func checkAddress(flag, address string) error {
 	_, port, err := net.SplitHostPort(address)
@@ -142,7 +125,6 @@ func addOTLPFlags(cmd *cobra.Command, o *otlp.Config) {
 	f.StringVar(&o.Protocol, "protocol", "", "OTLP protocol: `NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
-	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
 }
 
 // defaultAttributeBytes is the limit of an attribute in Tempo, unless configured otherwise.
@@ -156,10 +138,8 @@ const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 // contentOptions are --content and related flags.
 type contentOptions struct {
-	content           string
-	redactRules       []string
-	redactOff         []string
-	maxAttributeBytes int // 0 for the default
+	content     string
+	redactRules []string
 }
 
 func (o *contentOptions) addFlags(cmd *cobra.Command) {
@@ -167,7 +147,4 @@ func (o *contentOptions) addFlags(cmd *cobra.Command) {
 	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
-	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
-	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", 0,
-		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d with --to or if a viewer receives them)", defaultAttributeBytes, wholeAttributeBytes))
 }

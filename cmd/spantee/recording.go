@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -24,14 +23,11 @@ type source struct {
 }
 
 // sourceOf returns what stdin is: a recording if it is a file.
-func (o *options) sourceOf(stdin *os.File) (from source, err error) {
+func sourceOf(stdin *os.File) (from source) {
 	from.Printed = true
 	info, err := stdin.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		if o.now {
-			return from, usageError{errors.New("--now needs a recording: spantee --now < FILE")}
-		}
-		return from, nil
+		return from
 	}
 	name := "FILE"
 	if target, err := os.Readlink(fmt.Sprint("/proc/self/fd/", stdin.Fd())); err == nil {
@@ -41,16 +37,7 @@ func (o *options) sourceOf(stdin *os.File) (from source, err error) {
 	if len(os.Args) > 1 { // flags may hold secrets
 		from.again += " with the same flags"
 	}
-	if o.now {
-		start, err := stdin.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return from, err
-		}
-		rest := io.NewSectionReader(stdin, start, info.Size()-start)
-		from.Shift, err = o.shiftToNow(from.Replay, func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.Read(rest) })
-		return from, err
-	}
-	return from, nil
+	return from
 }
 
 // outputsOf is what a Mapper makes of a recording.

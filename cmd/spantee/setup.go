@@ -42,8 +42,8 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.receipt, err = o.receiptSink(cfg); err != nil {
 		return nil, err
 	}
-	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.viewing && !cfg.to.isSet()) {
-		cfg.content.MaxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
+	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() {
+		cfg.content.keepWhole() // only a file or the viewer gets these spans
 	}
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {

@@ -58,8 +58,8 @@ func (s *sinks) streamConfig(o mapping.Options) tracer.Config {
 // mapping adds the options that all streams have.
 func (s *sinks) mapping(o mapping.Options) mapping.Options {
 	c := s.cfg.content
-	o.Content, o.Redactor, o.MaxAttributeBytes = c.Content, c.Redactor, c.MaxAttributeBytes
-	o.Agent, o.Deltas, o.MaxSpanEvents = s.opts.agent, mapping.Deltas(s.opts.deltas), s.opts.maxSpanEvents
+	o.Content, o.Redactor, o.MaxAttributeBytes, o.MaxSpanEvents = c.Content, c.Redactor, c.MaxAttributeBytes, c.MaxSpanEvents
+	o.Agent, o.Deltas = s.opts.agent, mapping.Deltas(s.opts.deltas)
 	o.Parent = s.cfg.parent
 	return o
 }
@@ -111,6 +111,6 @@ func (s *sinks) askViewer() {
 		return
 	}
 	if to := s.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
-		s.cfg.content.MaxAttributeBytes = wholeAttributeBytes
+		s.cfg.content.keepWhole()
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,8 @@ const maxUnkept = 128 << 20
 
 // viewOptions are the flags of view.
 type viewOptions struct {
-	pageOptions
+	address        string
+	noOpen         bool
 	grpc           string
 	http           string
 	keep           retention
@@ -69,15 +69,12 @@ func viewCommand() *cobra.Command {
 	o.addFlags(cmd)
 	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) " +
 		"(default $" + captureVariable + ", or else full, or none with --export)"
-	o.maxAttributeBytes = wholeAttributeBytes
-	max := f.Lookup("max-attribute-bytes")
-	max.Usage, max.DefValue = "truncate strings in streams from FILEs to `N` bytes", strconv.Itoa(wholeAttributeBytes)
 	return cmd
 }
 
 // check returns an error for an invalid flag.
 func (o *viewOptions) check() error {
-	return cmp.Or(o.pageOptions.check(), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
+	return cmp.Or(checkAddress("--listen", o.address), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
 }
 
 // runViewer runs until Ctrl-C.
@@ -94,6 +91,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
+	content.keepWhole()
 	limitMemory(largeMemoryLimit)
 	read := fileReader{content, messages.problem}
 	switch {
@@ -112,7 +110,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 		url += "#/trace/" + added[0]
 	}
 	messages.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
-	o.open(url, isTerminal(stderr))
+	openPage(url, !o.noOpen && isTerminal(stderr))
 	<-signals
 	proc.DieOfNext(signals)
 	v.Close()
@@ -195,8 +193,7 @@ func (p *page) close() (lost int) {
 // openPatience bounds how long a stream waits for the disk before it starts.
 const openPatience = 2 * time.Second
 
-// startPage implements --view. Without --listen, it uses any free port if the
-// default is taken.
+// startPage implements --view. It uses any free port if the default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
 	limitMemory(largeMemoryLimit)
 	store, err := openSessions(viewer.Retention{Bytes: defaultKept}, time.After(openPatience), say.failed)
@@ -204,9 +201,9 @@ func (o *options) startPage(say *reporter) (*page, error) {
 		return nil, err
 	}
 	store.StallAfter = o.stallAfter
-	cfg := viewer.Config{Page: cmp.Or(o.view.address, defaultPage), Store: store}
+	cfg := viewer.Config{Page: defaultPage, Store: store}
 	v, err := viewer.Start(cfg)
-	if err != nil && o.view.address == "" {
+	if err != nil {
 		cfg.Page = "127.0.0.1:0"
 		v, err = viewer.Start(cfg)
 	}
@@ -216,15 +213,15 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	}
 	url := v.URL() + "#/latest"
 	say.pageAt(url)
-	o.view.open(url, say.terminal)
+	openPage(url, !o.noOpen && say.terminal)
 	return &page{viewer.NewQueue(store, true), v}, nil
 }
 
-// open opens url in the user's browser if the user is at a terminal. It does not wait: some
+// openPage opens url in the user's browser if the user wants that. It does not wait: some
 // browsers run for as long as their window is open. Nothing reaches stdout, which carries the
 // stream.
-func (o *pageOptions) open(url string, terminal bool) {
-	if o.noOpen || !terminal {
+func openPage(url string, wanted bool) {
+	if !wanted {
 		return
 	}
 	commands := [][]string{{"xdg-open"}, {"x-www-browser"}, {"www-browser"}, {"wslview"}}

@@ -135,7 +135,7 @@ func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, say
 		page += "#/trace/" + added[0]
 	}
 	say.say("opened in the running viewer: %s", page)
-	o.open(page, isTerminal(stderr))
+	openPage(page, !o.noOpen && isTerminal(stderr))
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (r *retention) String() string {
 		parts = append(parts, strconv.Itoa(int(r.Age/day))+"d")
 	}
 	if r.Bytes > 0 {
-		parts = append(parts, (&size{r.Bytes}).String())
+		parts = append(parts, strings.ReplaceAll(bytesText(r.Bytes), " ", ""))
 	}
 	return strings.Join(parts, ",")
 }
@@ -234,12 +234,12 @@ func (r *retention) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		days, isAge := strings.CutSuffix(part, "d")
 		n, err := strconv.Atoi(days)
-		var limit size
+		bytes, isSize := parseSize(part)
 		switch {
 		case isAge && err == nil && n > 0 && n <= 36500:
 			r.Age = time.Duration(n) * day
-		case part == "0", !isAge && part != "" && !strings.ContainsAny(part[len(part)-1:], "0123456789.") && limit.Set(part) == nil: // 30 would be 30 bytes
-			r.Bytes = limit.bytes
+		case part == "0", !isAge && part != "" && !strings.ContainsAny(part[len(part)-1:], "0123456789.") && isSize: // 30 would be 30 bytes
+			r.Bytes = bytes
 		default:
 			return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
 		}

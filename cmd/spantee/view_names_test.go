@@ -16,7 +16,7 @@ func TestPageNamesAreTheTrees(t *testing.T) {
 		v := startView(t, nil, append(append([]string{"view", "--content", "details"}, freePorts...), fixtures+file)...)
 		session := v.session(t, v.id)
 
-		options := contentOptions{content: "details", maxAttributeBytes: wholeAttributeBytes}
+		options := contentOptions{content: "details"}
 		content, err := options.resolve(func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,10 @@ var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(
 // startView runs it on free ports until the test ends.
 func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
 	t.Helper()
-	return launch(t, stdin, spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT="}, append(args, "--listen", "127.0.0.1:0")...))
+	if args[0] == "view" { // --view takes a free port if it has to
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	return launch(t, stdin, spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT="}, args...))
 }
 
 // startViewIn runs it with a state directory.

@@ -89,7 +89,7 @@ func TestExecView(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := `head -1 "$1"; read x < "$2"; tail -n +2 "$1"`
-	v := launch(t, nil, spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT="}, "exec", "--view", "--listen", "127.0.0.1:0", "--", "sh", "-c", script, "sh", "../../testdata/cursor/fix-failing-test.jsonl", release))
+	v := launch(t, nil, spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT="}, "exec", "--view", "--", "sh", "-c", script, "sh", "../../testdata/cursor/fix-failing-test.jsonl", release))
 	stream, err := http.Get(v.page + "/api/changes")
 	if err != nil {
 		t.Fatal(err)

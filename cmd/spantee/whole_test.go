@@ -37,9 +37,10 @@ func TestContentIsWhole(t *testing.T) {
 	long(t)
 	t.Parallel()
 	const long = 100_000
+	limited := []string{"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT=2048"}
 	for _, test := range []struct {
 		name  string
-		args  []string
+		env   []string
 		n     int
 		whole bool
 		most  int
@@ -47,10 +48,10 @@ func TestContentIsWhole(t *testing.T) {
 		{"file", nil, long, true, long},
 		{"more than fits", nil, 500_000, false, 256 << 10},
 		{"a very long line", nil, 5_000_000, false, 256 << 10},
-		{"as told", []string{"--max-attribute-bytes=2048"}, long, false, 2048},
+		{"as told", limited, long, false, 2048},
 	} {
 		file := filepath.Join(t.TempDir(), "spans.jsonl")
-		cmd := spantee(t, nil, append([]string{"--content=full", "--to", file}, test.args...)...)
+		cmd := spantee(t, test.env, "--content=full", "--to", file)
 		cmd.Stdin = bytes.NewReader(longOutput(t, test.n))
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, &cmd.stderr)
@@ -82,14 +83,15 @@ func TestContentIsWhole(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		args  []string
+		env   []string
 		whole bool
 		most  int
 	}{
 		{"view", nil, true, long},
-		{"view as told", []string{"--max-attribute-bytes=2048"}, false, 2048},
+		{"view as told", limited, false, 2048},
 	} {
-		v := startView(t, nil, append(append(append([]string{"view", "--content=full"}, test.args...), freePorts...), recording)...)
+		args := append(append([]string{"view", "--content=full", "--listen", "127.0.0.1:0"}, freePorts...), recording)
+		v := launch(t, nil, spantee(t, test.env, args...))
 		checkOutput(t, test.name, v.exported(t), test.whole, test.most)
 	}
 	stdin, err := os.Open(recording)
@@ -97,7 +99,7 @@ func TestContentIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	v := startView(t, stdin, "--view", "--content=full", "--max-attribute-bytes=2048")
+	v := launch(t, stdin, spantee(t, append(limited, "OTEL_EXPORTER_OTLP_ENDPOINT="), "--view", "--content=full"))
 	v.awaitEnd(t)
 	checkOutput(t, "--view as told", v.exported(t), false, 2048)
 }

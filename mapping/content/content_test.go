@@ -12,7 +12,7 @@ import (
 // redactor returns a redactor with all rules.
 func redactor(t *testing.T) *redact.Redactor {
 	t.Helper()
-	r, err := redact.New(nil, nil)
+	r, err := redact.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func ExampleRedactor_Find() {
-	r, err := redact.New(nil, nil)
+	r, err := redact.New(nil)
 	if err != nil {
 		panic(err)
 	}
@@ -18,7 +18,7 @@ func ExampleRedactor_Find() {
 }
 
 func ExampleRedactor_MaybePrefix() {
-	r, err := redact.New(nil, nil)
+	r, err := redact.New(nil)
 	if err != nil {
 		panic(err)
 	}
@@ -30,7 +30,7 @@ func ExampleRedactor_MaybePrefix() {
 }
 
 func ExampleRedactor_HarmlessName() {
-	r, err := redact.New(nil, nil)
+	r, err := redact.New(nil)
 	if err != nil {
 		panic(err)
 	}

@@ -18,7 +18,7 @@ func TestPatterns(t *testing.T) {
 	if err := json.Unmarshal(gitleaks, &file); err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(nil, nil)
+	r, err := New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

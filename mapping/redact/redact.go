@@ -41,14 +41,13 @@ const markPrefix = "[redacted:"
 
 // A Redactor finds secrets. It is safe for concurrent use.
 type Redactor struct {
-	off  []string // names of rules
 	load func() *ruleSet
 }
 
 // New returns a Redactor. own are additional rules, NAME=REGEX; the first group
-// is the secret, or the whole match if there is no group. off are the names of
-// rules to turn off. The rules are loaded on first use, which takes milliseconds.
-func New(own, off []string) (*Redactor, error) {
+// is the secret, or the whole match if there is no group. The built-in rules are loaded on
+// first use, which takes milliseconds.
+func New(own []string) (*Redactor, error) {
 	var rules []rule
 	for _, o := range own {
 		name, expr, ok := strings.Cut(o, "=")
@@ -61,13 +60,7 @@ func New(own, off []string) (*Redactor, error) {
 		}
 		rules = append(rules, everywhere(name, re))
 	}
-	all := sync.OnceValue(func() []rule { return append(rules, builtin()...) })
-	for _, name := range off {
-		if !slices.ContainsFunc(all(), func(r rule) bool { return r.name == name }) {
-			return nil, fmt.Errorf("unknown redaction rule %q (rule names appear in [redacted:NAME])", name)
-		}
-	}
-	return &Redactor{off: off, load: sync.OnceValue(func() *ruleSet { return newRuleSet(all(), off) })}, nil
+	return &Redactor{load: sync.OnceValue(func() *ruleSet { return newRuleSet(append(rules, builtin()...)) })}, nil
 }
 
 // Find returns the secrets in a text, in order and without overlaps.
@@ -126,7 +119,7 @@ func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 	}
 	class, plural := classify(name)
 	ok = class != noSecret && (class.secret(text, env) || class == password && isNumber(text)) && (!plural || isRandom(text) || class == password)
-	if !ok || slices.Contains(r.off, ruleAssignment) {
+	if !ok {
 		return Finding{}, false
 	}
 	return Finding{0, len(text), ruleAssignment}, true

@@ -11,9 +11,9 @@ import (
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
 
-func newRedactor(t testing.TB, own, off []string) *redact.Redactor {
+func newRedactor(t testing.TB, own ...string) *redact.Redactor {
 	t.Helper()
-	r, err := redact.New(own, off)
+	r, err := redact.New(own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func (c *tally) log(t *testing.T) (found, tried int) {
 // found.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	var count tally
 	for _, s := range redacttest.All() {
 		found := true
@@ -126,7 +126,7 @@ func TestSecrets(t *testing.T) {
 // TestNeighbors looks for every secret behind forty others.
 func TestNeighbors(t *testing.T) {
 	t.Parallel()
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	secrets := redacttest.All()
 	for i, s := range secrets {
 		for n := 1; n <= 40; n++ {
@@ -142,7 +142,7 @@ func TestNeighbors(t *testing.T) {
 // TestManyCommands finds the passwords of all commands of a script, but looks for no
 // more than eight programs in a line.
 func TestManyCommands(t *testing.T) {
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	const command, secret = "curl -u bob:", "velvet" + "4711"
 	script := strings.Repeat(command+secret+" https://h\n", 20)
 	if got := redacted(script, r.Find(script)); strings.Contains(got, secret) {
@@ -158,7 +158,7 @@ func TestManyCommands(t *testing.T) {
 
 // TestNesting finds a value behind a nested object, but not in the next one.
 func TestNesting(t *testing.T) {
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	const secret = "lantern" + "4711" + "Xk29"
 	for text, found := range map[string]bool{
 		`{"name":"DB_PASSWORD","meta":{"a":{"b":1},"c":2},"value":"` + secret + `"}`:           true,
@@ -182,7 +182,7 @@ func around(s, part string) string {
 // for. It fails if that gets less.
 func TestHeldOut(t *testing.T) {
 	const atLeast = 284
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	var count tally
 	for _, s := range redacttest.HeldOut() {
 		found := true
@@ -198,7 +198,7 @@ func TestHeldOut(t *testing.T) {
 
 // TestMissed keeps the list of what is missed true.
 func TestMissed(t *testing.T) {
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	var count tally
 	for _, s := range redacttest.Missed() {
 		found := true
@@ -213,7 +213,7 @@ func TestMissed(t *testing.T) {
 }
 
 func TestHarmless(t *testing.T) {
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	for _, text := range redacttest.Harmless() {
 		for _, in := range []string{text, "x\n" + text + "\ny", quote(text)} {
 			if got := redacted(in, r.Find(in)); got != in {
@@ -240,7 +240,7 @@ func TestHarmless(t *testing.T) {
 // not show a piece of it.
 func TestMaybePrefix(t *testing.T) {
 	t.Parallel()
-	r := newRedactor(t, nil, nil)
+	r := newRedactor(t)
 	for n, s := range redacttest.All() {
 		text := []string{"", "first line\n", "and some words "}[n%3] + s.Bare + "\nlast line\n"
 		whole := redacted(text, r.Find(text))

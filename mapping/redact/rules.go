@@ -23,7 +23,6 @@ type ruleSet struct {
 	anywhere       []int // the rules without keywords
 	matcher        *matcher
 	rulesByKeyword [][]int
-	bareKeys       bool // is looked for
 }
 
 // A hit is a keyword of a rule in a text.
@@ -32,14 +31,11 @@ type hit struct {
 	at   place
 }
 
-func newRuleSet(rules []rule, off []string) *ruleSet {
-	s := &ruleSet{bareKeys: !slices.Contains(off, rulePrivateKey)}
+func newRuleSet(rules []rule) *ruleSet {
+	s := new(ruleSet)
 	index := map[string]int{}
 	var words []string
 	for _, r := range rules {
-		if slices.Contains(off, r.name) {
-			continue
-		}
 		n := len(s.rules)
 		s.rules = append(s.rules, r)
 		if len(r.keywords) == 0 {
@@ -107,9 +103,7 @@ func (s *ruleSet) hitsIn(text string) (hits []hit) {
 
 // findAt adds what the rules find at their keywords to found.
 func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
-	if s.bareKeys {
-		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
-	}
+	bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
 	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
 	var places []place
 	for i, h := range hits {
