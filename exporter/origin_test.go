@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -39,18 +42,15 @@ func (s *services) UploadTraces(_ context.Context, request []byte) error {
 	return nil
 }
 
+func service(name string) *resourcepb.Resource {
+	return &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: "service.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: name}}}}}
+}
+
 // TestSpansOfTwoServices interleaves them: a request has one service's spans, in
 // their order, and the log forgets those alone that were delivered.
 func TestSpansOfTwoServices(t *testing.T) {
-	ctx := context.Background()
-	cursor, err := Resource(ctx, true, []string{HostDetector}, "service.name", "cursor-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	codex, err := Resource(ctx, true, []string{HostDetector}, "service.name", "codex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cursor := service("cursor-agent")
+	codex := service("codex")
 	c := &services{}
 	s := newSpool(t)
 	e := New(Config{Client: c, Spool: s})

@@ -19,6 +19,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
@@ -116,7 +117,7 @@ func isTraceURL(url string) bool { return url == "" || strings.Contains(url, pla
 // detectors returns the names of the detectors of resource attributes to run. The
 // repository of the working directory counts as content.
 func (c *config) detectors() []string {
-	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && c.content.Content == content.None })
+	return slices.DeleteFunc(resource.Detectors(), func(name string) bool { return name == "vcs" && c.content.Content == content.None })
 }
 
 // services returns the resources of a stream's spans and metrics. Spans have no instance id,
@@ -128,7 +129,7 @@ func services(detectors []string, process *mapping.Process, problem func(error))
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := exporter.Resource(context.Background(), true, detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := resource.New(context.Background(), true, detectors, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}

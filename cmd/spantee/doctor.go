@@ -17,8 +17,8 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -85,12 +85,12 @@ func examine(w io.Writer, o *options) bool {
 		return false
 	}
 
-	resource, err := exporter.Resource(context.Background(), true, []string{exporter.HostDetector}, "service.name", "spantee", "service.version", tracer.Version())
+	from, err := resource.New(context.Background(), true, []string{resource.Host}, "service.name", "spantee", "service.version", tracer.Version())
 	if err != nil {
 		finding(w, "!", "resource", withHint(err))
 	}
 	span, id := testSpan()
-	request := wrap(resource, span)
+	request := wrap(from, span)
 	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
 	defer cancel()
 	healthy := false

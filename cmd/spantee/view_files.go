@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
+	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
@@ -82,7 +83,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	defer p.queue.Close()
 	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
 	to.Mapping.Replay = modified
-	to.Resources = services([]string{exporter.HostDetector}, nil, func(error) {})
+	to.Resources = services([]string{resource.Host}, nil, func(error) {})
 	stream, err := tracer.New(to)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -84,6 +85,6 @@ func (o ExporterOptions) describe(agent string) *resourcepb.Resource {
 	for key, value := range attributes {
 		list = append(list, key, value)
 	}
-	r, _ := exporter.Resource(context.Background(), o.Environment, nil, list...)
+	r, _ := resource.New(context.Background(), o.Environment, nil, list...)
 	return r
 }

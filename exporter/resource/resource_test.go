@@ -1,4 +1,4 @@
-package exporter
+package resource
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestResource(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("OTEL_SERVICE_NAME", tt.service)
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", tt.attrs)
-			r, err := Resource(context.Background(), true, []string{HostDetector}, "service.name", "agent", "service.version", tt.version)
+			r, err := New(context.Background(), true, []string{Host}, "service.name", "agent", "service.version", tt.version)
 			if got := attributes(r); got != strings.ReplaceAll(tt.want, "HOST", host) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -71,7 +71,7 @@ func TestResource(t *testing.T) {
 func BenchmarkResource(b *testing.B) {
 	b.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team=a,deployment.environment.name=dev")
 	for b.Loop() {
-		if _, err := Resource(context.Background(), true, []string{HostDetector}, "service.name", "agent", "service.version", "1"); err != nil {
+		if _, err := New(context.Background(), true, []string{Host}, "service.name", "agent", "service.version", "1"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package exporter_test
+package resource_test
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/resource"
 )
 
 // clearCI unsets what the machine that runs the tests says of itself.
@@ -26,12 +26,12 @@ func clearCI(t *testing.T) {
 
 func detected(t *testing.T, detectors ...string) map[string]string {
 	t.Helper()
-	resource, err := exporter.Resource(t.Context(), true, detectors)
+	r, err := resource.New(t.Context(), true, detectors)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
-	for _, kv := range resource.Attributes {
+	for _, kv := range r.Attributes {
 		found[kv.Key] = kv.Value.GetStringValue()
 	}
 	return found

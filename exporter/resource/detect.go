@@ -1,4 +1,4 @@
-package exporter
+package resource
 
 import (
 	"bufio"
@@ -20,12 +20,12 @@ var detectors = []detector{
 	{"vcs", detectRepository},
 }
 
-// HostDetector is the name of the detector that always runs, for the host's name.
-const HostDetector = "host"
+// Host is the name of the detector that always runs, for the host's name.
+const Host = "host"
 
-// DetectorNames returns the names of all detectors.
-func DetectorNames() []string {
-	names := []string{HostDetector}
+// Detectors returns the names of all detectors.
+func Detectors() []string {
+	names := []string{Host}
 	for _, d := range detectors {
 		names = append(names, d.name)
 	}

@@ -1,4 +1,4 @@
-package exporter
+package resource
 
 import (
 	"net/url"

@@ -1,4 +1,6 @@
-package exporter
+// Package resource describes where spans come from: the service, the host, the CI job and the
+// repository.
+package resource
 
 import (
 	"context"
@@ -9,16 +11,18 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/resource"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/exporter"
 )
 
-// Resource describes where spans come from: what the named detectors find, and attributes
+// New returns a resource: what the named detectors find, and attributes
 // as alternating keys and values, of which empty ones are left out. With environment,
 // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence. If the latter is malformed,
 // its valid part is returned with the error.
-func Resource(ctx context.Context, environment bool, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
+func New(ctx context.Context, environment bool, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
 	var known []attribute.KeyValue
 	for _, found := range detect(detectors) {
 		known = append(known, attribute.String(found[0], found[1]))
@@ -28,14 +32,14 @@ func Resource(ctx context.Context, environment bool, detectors []string, keysAnd
 			known = append(known, attribute.String(keysAndValues[i], keysAndValues[i+1]))
 		}
 	}
-	options := []resource.Option{resource.WithAttributes(known...)}
-	if slices.Contains(detectors, HostDetector) {
-		options = append(options, resource.WithHost())
+	options := []sdkresource.Option{sdkresource.WithAttributes(known...)}
+	if slices.Contains(detectors, Host) {
+		options = append(options, sdkresource.WithHost())
 	}
 	if environment {
-		options = append(options, resource.WithFromEnv()) // the last one wins
+		options = append(options, sdkresource.WithFromEnv()) // the last one wins
 	}
-	res, err := resource.New(ctx, options...)
+	res, err := sdkresource.New(ctx, options...)
 
 	out := new(resourcepb.Resource)
 	for _, kv := range res.Attributes() { // sorted; all values are strings
@@ -48,7 +52,7 @@ func Resource(ctx context.Context, environment bool, detectors []string, keysAnd
 	}
 	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
 	if environment && len(wrong) > 0 {
-		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "want key=value,key=value"}
+		err = &exporter.Error{Err: fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), Hint: "want key=value,key=value"}
 	}
 	return out, err
 }
