@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
@@ -123,7 +124,7 @@ func (s *receiptSink) outputs(r *receipt.Receipt) (string, error) {
 		if json.Unmarshal(fields[name], &s) == nil {
 			value = s
 		}
-		fmt.Fprintf(&text, "spantee_%s=%s\n", name, tree.Printable(value)) // one line, or a name could add outputs of its own
+		fmt.Fprintf(&text, "spantee_%s=%s\n", strings.TrimPrefix(name, "spantee_"), tree.Printable(value)) // one line, or a name could add outputs of its own
 	}
 	return text.String(), nil
 }
