@@ -16,7 +16,7 @@ import (
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
 agent's stream through unchanged, and turns each session into a trace:
 
-  cursor-agent -p --output-format stream-json "fix the test" | spantee | jq -r .type
+  cursor-agent -p --output-format stream-json "fix the test" | spantee | jq .
 
 Spans go to http://localhost:4317 over OTLP/gRPC, unless the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below name another endpoint. A
@@ -28,9 +28,10 @@ and sent by a later run.`
 func rootCommand() *cobra.Command {
 	cmd := filterCommand()
 	cmd.Version = tracer.Version() + " (" + runtime.Version() + ")" // without a tag, the version is the commit
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), flagsCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.Flags().SortFlags = false
+		completeFlags(c)
 	}
 	return cmd
 }
@@ -43,17 +44,17 @@ func filterCommand() *cobra.Command {
 		Long:          usage,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			return unexpected(args)
-		},
-		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
+		Args:          unexpected,
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
 	o.addFlags(cmd)
 	o.addViewFlags(cmd)
-	cmd.SetUsageFunc(printUsage)
+	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p
-			return unexpected(c.Flags().Args())
+			return unexpected(c, c.Flags().Args())
 		}
 		return flagError(c, err)
 	})
@@ -62,13 +63,15 @@ func filterCommand() *cobra.Command {
 
 // unexpected returns an error for arguments of the filter, which has none: a command
 // to run, or a recording.
-func unexpected(args []string) error {
+func unexpected(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	hint := "to run and trace a command: spantee exec -- " + tree.Printable(args[0]) + " ..., or " + tree.Printable(args[0]) + " ... | spantee"
 	if _, err := os.Stat(args[0]); err == nil || filepath.Ext(args[0]) != "" {
 		hint = "to trace a recording: spantee replay FILE"
+	} else if err := unknownCommand(cmd.Root(), args[0]); err != nil {
+		return err
 	}
 	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
 }

@@ -33,7 +33,9 @@ func doctorCommand() *cobra.Command {
 		Short: "Find out why spans do not arrive",
 		Long:  doctorUsage,
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return doctor(&o, os.Stdout) },
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(*cobra.Command, []string) error { return doctor(&o, os.Stdout) },
 	}
 	addOTLPFlags(cmd, &o.otlp)
 	return cmd

@@ -20,7 +20,7 @@ import (
 
 const execUsage = `exec runs an agent as its child:
 
-  spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
+  spantee exec -- cursor-agent -p --output-format stream-json "fix it" | jq .
 
 The agent's stdout goes through spantee. The agent keeps its stdin, stderr and
 terminal; spantee passes signals on and exits with the agent's status. One second

@@ -26,7 +26,7 @@ func invalid(what, value, want string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	flag, value, ok := invalidFlag(err, cmd.Flags().Lookup)
 	if !ok {
-		return usageError{err}
+		return usageError{unknownFlag(cmd, err)}
 	}
 	want := map[string]string{
 		"duration": "a duration such as 2s", "bool": "true or false",

@@ -46,6 +46,8 @@ func followCommand() *cobra.Command {
 		Short: "Trace the session logs of agents as they grow",
 		Long:  followUsage,
 		RunE:  func(_ *cobra.Command, folders []string) error { return followLogs(&o, f, folders, os.Stderr) },
+
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")

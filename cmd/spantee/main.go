@@ -28,7 +28,7 @@ func main() {
 	cmd := filterCommand()
 	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
 		cmd = rootCommand()
-		refuseUnknown(cmd)
+		completeHelp(cmd)
 	}
 	var help bytes.Buffer // cobra ignores errors of writing
 	cmd.SetOut(&help)

@@ -60,7 +60,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
-	f.StringVar(&o.failIf, "fail-if", "", "exit with status 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
+	f.StringVar(&o.failIf, "fail-if", "", "exit with 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
 	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
@@ -122,7 +122,7 @@ func (o *limitOptions) addFlags(cmd *cobra.Command) {
 func addOTLPFlags(cmd *cobra.Command, o *otlp.Config) {
 	f := cmd.Flags()
 	f.StringVar(&o.Endpoint, "endpoint", "", "send spans to `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
-	f.StringVar(&o.Protocol, "protocol", "", "OTLP protocol: `NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
+	f.StringVar(&o.Protocol, "protocol", "", "speak OTLP by `NAME`: grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
 }
@@ -144,7 +144,6 @@ type contentOptions struct {
 
 func (o *contentOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
-		"(default $"+captureVariable+" or none)")
+	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
 }

@@ -100,18 +100,9 @@ func flagTable(root *cobra.Command) string {
 }
 
 func flagRow(name, shorthand, usage, byDefault string) string {
-	value, usage := unquote(usage)
-	name = strings.TrimSpace("--" + name + " " + value)
-	if shorthand != "" {
-		name = "-" + shorthand + ", " + name
-	}
-	switch byDefault {
-	case "", "0", "0s", "false", "[]":
-	default:
-		usage += " (default " + byDefault + ")"
-	}
+	name, _, text := describe(name, shorthand, usage, byDefault)
 	escape := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace
-	return "| `" + escape(name) + "` | " + escape(usage) + " |\n"
+	return "| `" + escape(name) + "` | " + escape(text) + " |\n"
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
@@ -248,13 +239,4 @@ func stringArguments(call *ast.CallExpr) (args []string) {
 		}
 	}
 	return args
-}
-
-// unquote returns the name of a flag's value, which has backquotes in the flag's usage, and
-// the usage without them.
-func unquote(usage string) (value, plain string) {
-	if parts := strings.Split(usage, "`"); len(parts) == 3 {
-		return parts[1], strings.Join(parts, "")
-	}
-	return "", usage
 }

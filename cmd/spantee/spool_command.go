@@ -33,6 +33,8 @@ func spoolCommand() *cobra.Command {
 		Short: "List undelivered spans and metrics",
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := spool.Default()
 			if err != nil {
@@ -107,6 +109,8 @@ func flushCommand() *cobra.Command {
 		Short: "Send undelivered spans and metrics now",
 		Long:  flushUsage,
 		Args:  cobra.NoArgs,
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if toFile != "" && cfg.Endpoint != "" {
 				return errBothTo

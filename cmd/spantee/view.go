@@ -67,8 +67,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(cmd)
-	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) " +
-		"(default $" + captureVariable + ", or else full, or none with --export)"
+	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default full, or none with --export)"
 	return cmd
 }
 

@@ -18,6 +18,9 @@ import (
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
+// shownID is how much of an id ls shows.
+const shownID = 8
+
 // maxKeptListed is how many sessions ls shows.
 const maxKeptListed = 50
 
@@ -29,6 +32,8 @@ func lsCommand() *cobra.Command {
 WORDs, it lists only sessions that have all of them, in the prompt, commands, output,
 errors or ids. A WORD is the beginning of one, a "phrase in quotes" or a field, such as
 tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}, listKept)
 }
 
@@ -38,6 +43,8 @@ func showCommand() *cobra.Command {
 		Short: "Print a kept session as a text waterfall",
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
+
+		ValidArgsFunction: completeIDs,
 	}, func(ctx context.Context, store *viewer.Store, args []string, _ messages) error {
 		spans, err := store.Find(ctx, strings.Join(args, ""))
 		if err != nil {
@@ -57,6 +64,8 @@ func rmCommand() *cobra.Command {
 		Short: "Delete kept sessions",
 		Long:  "rm deletes the sessions whose trace ids begin with an ID, each of which must name one session.",
 		Args:  cobra.MinimumNArgs(1),
+
+		ValidArgsFunction: completeIDs,
 	}, func(ctx context.Context, store *viewer.Store, ids []string, _ messages) error {
 		for _, id := range ids {
 			if err := store.DeletePrefix(ctx, id); err != nil {
@@ -69,6 +78,7 @@ func rmCommand() *cobra.Command {
 
 // keptCommand completes a command that works on the sessions that were kept.
 func keptCommand(cmd *cobra.Command, run func(ctx context.Context, store *viewer.Store, args []string, stderr messages) error) *cobra.Command {
+	cmd.DisableFlagsInUseLine = true // it has none
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		stderr := newMessages(os.Stderr)
 		defer stderr.Flush()
@@ -135,7 +145,7 @@ func writeSessions(stdout *os.File, sessions []viewer.Session) error {
 		if s.Timeless {
 			took = "–"
 		}
-		row, last := fmt.Sprintf("%s\t%s\t%s\t", s.ID[:8], age(time.UnixMicro(s.Start)), took), headline(s)
+		row, last := fmt.Sprintf("%s\t%s\t%s\t", s.ID[:shownID], age(time.UnixMicro(s.Start)), took), headline(s)
 		switch {
 		case !narrow:
 			row += fmt.Sprintf("%d\t%s\t", s.Tools, outcome(s))
