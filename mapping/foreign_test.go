@@ -16,6 +16,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 // foreign returns the lines that no supported agent printed, by file.
@@ -183,7 +184,7 @@ func TestImitations(t *testing.T) {
 		if s := m.Stats(); bytes.Equal(fork, in) || len(spans) > 0 || s.Foreign != "a session log of TraeX" {
 			t.Errorf("%d spans, taken for %q", len(spans), s.Foreign)
 		}
-		if _, found := mapping.FindLog("rollout-1.jsonl", fork); found {
+		if _, found := sessionlog.Find("rollout-1.jsonl", fork); found {
 			t.Error("found as a log of Codex")
 		}
 		want, _ := feed{}.spans(t, in)

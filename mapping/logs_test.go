@@ -21,6 +21,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/mappingtest"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 // logFolders are the fixtures that consist of several session logs: the folders in those
@@ -43,9 +44,9 @@ func logFolders(t testing.TB) (folders []string) {
 }
 
 // logsIn returns the logs of a folder, as one group.
-func logsIn(t testing.TB, folder string) []mapping.Log {
+func logsIn(t testing.TB, folder string) []sessionlog.Log {
 	t.Helper()
-	var logs []mapping.Log
+	var logs []sessionlog.Log
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -54,7 +55,7 @@ func logsIn(t testing.TB, folder string) []mapping.Log {
 		if err != nil {
 			return err
 		}
-		log, ok := mapping.FindLog(path, b[:min(len(b), mapping.LogHead)])
+		log, ok := sessionlog.Find(path, b[:min(len(b), sessionlog.HeadSize)])
 		if !ok {
 			t.Fatalf("%s is no log", path)
 		}
@@ -65,14 +66,14 @@ func logsIn(t testing.TB, folder string) []mapping.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := mapping.GroupLogs(logs)
+	groups := sessionlog.Group(logs)
 	if len(groups) != 1 {
 		t.Fatalf("%s: %d groups", folder, len(groups))
 	}
 	return groups[0]
 }
 
-func spansOfLogs(t testing.TB, logs []mapping.Log, opts mapping.Options) (spans []*tracepb.Span, m *mapping.Mapper) {
+func spansOfLogs(t testing.TB, logs []sessionlog.Log, opts mapping.Options) (spans []*tracepb.Span, m *mapping.Mapper) {
 	t.Helper()
 	opts.Redactor, opts.Replay = redactor(), recorded
 	m, err := mapping.New(opts)
@@ -213,9 +214,9 @@ func TestCutLogs(t *testing.T) {
 }
 
 // cutLogs returns the logs of a fixture, the oldest one without the rows after the first ones.
-func cutLogs(t *testing.T, fixture string, rows int) []mapping.Log {
+func cutLogs(t *testing.T, fixture string, rows int) []sessionlog.Log {
 	t.Helper()
-	var logs []mapping.Log
+	var logs []sessionlog.Log
 	if info, err := os.Stat(fixture); err == nil && info.IsDir() {
 		logs = logsIn(t, fixture)
 	} else {
@@ -246,18 +247,18 @@ func TestCopiedLogs(t *testing.T) {
 			continue // half a row is a bad line in each file
 		}
 		rows := slices.Collect(bytes.Lines(whole))
-		log := func(path string, n int) mapping.Log {
+		log := func(path string, n int) sessionlog.Log {
 			b := bytes.Join(rows[:n], nil)
-			log, ok := mapping.FindLog(path, b)
+			log, ok := sessionlog.Find(path, b)
 			if !ok {
 				t.Fatalf("%s is no log", path)
 			}
 			log.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 			return log
 		}
-		want, _ := spansOfLogs(t, []mapping.Log{log(file, len(rows))}, mapping.Options{})
+		want, _ := spansOfLogs(t, []sessionlog.Log{log(file, len(rows))}, mapping.Options{})
 		for _, n := range [][2]int{{len(rows), len(rows)}, {len(rows) * 2 / 3, len(rows)}, {len(rows), len(rows) * 2 / 3}} {
-			groups := mapping.GroupLogs([]mapping.Log{log(file, n[0]), log(filepath.FromSlash("other/copy.jsonl"), n[1])})
+			groups := sessionlog.Group([]sessionlog.Log{log(file, n[0]), log(filepath.FromSlash("other/copy.jsonl"), n[1])})
 			if len(groups) != 1 {
 				t.Fatalf("%s: %d groups", file, len(groups))
 			}
@@ -392,7 +393,7 @@ func TestSessionsOfAFolder(t *testing.T) {
 	row := func(typ, session, uuid string, second int) string {
 		return fmt.Sprintf(`{"type":%q,"sessionId":%q,"uuid":%q,"isSidechain":false,"timestamp":"2026-11-03T10:00:%02d.000Z"}`+"\n", typ, session, uuid, second)
 	}
-	var logs []mapping.Log
+	var logs []sessionlog.Log
 	for _, file := range []struct{ path, head string }{
 		{"p/one.jsonl", row("attachment", "one", "a", 0) + row("user", "one", "b", 1)},
 		{"p/one/subagents/agent-1.jsonl", row("user", "one", "c", 2)},
@@ -402,14 +403,14 @@ func TestSessionsOfAFolder(t *testing.T) {
 		{"p/other.jsonl", row("user", "other", "e", 4)},
 		{"p/begun.jsonl", row("attachment", "begun", "f", 5)},
 	} {
-		log, ok := mapping.FindLog(filepath.FromSlash(file.path), []byte(file.head))
+		log, ok := sessionlog.Find(filepath.FromSlash(file.path), []byte(file.head))
 		if begun := strings.Contains(file.path, "begun"); !ok || log.KinKnown == begun {
 			t.Errorf("%s: %+v", file.path, log)
 		}
-		logs = append(logs, mapping.Log{Path: log.Path, First: log.First, Kin: log.Kin}) // as follow does, whatever the folder
+		logs = append(logs, sessionlog.Log{Path: log.Path, First: log.First, Kin: log.Kin}) // as follow does, whatever the folder
 	}
 	var got [][]string
-	for _, group := range mapping.GroupLogs(logs) {
+	for _, group := range sessionlog.Group(logs) {
 		var paths []string
 		for _, log := range group {
 			paths = append(paths, filepath.ToSlash(log.Path))
@@ -426,20 +427,20 @@ func TestSessionsOfAFolder(t *testing.T) {
 // of its folder.
 func TestGroupLogs(t *testing.T) {
 	for folder, want := range map[string]int{"claude-log": 1, "codex-log": 2} {
-		var logs []mapping.Log
+		var logs []sessionlog.Log
 		for _, name := range []string{"plain.jsonl", "cut.jsonl"} {
 			path := filepath.Join("../testdata", folder, name)
 			b, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			log, ok := mapping.FindLog(path, b)
+			log, ok := sessionlog.Find(path, b)
 			if !ok {
 				t.Fatal(path, " is no log")
 			}
 			logs = append(logs, log)
 		}
-		if n := len(mapping.GroupLogs(logs)); n != want {
+		if n := len(sessionlog.Group(logs)); n != want {
 			t.Errorf("%s: %d groups, want %d", folder, n, want)
 		}
 	}

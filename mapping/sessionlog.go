@@ -2,9 +2,11 @@ package mapping
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 // SessionLog returns where the agent of a session in the stream keeps the session's log, if
@@ -46,4 +48,34 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 		s.run.takeLogged(s.logged)
 	}
 	return true
+}
+
+// ReadLogs maps the logs of a group in the order of their rows' timestamps, and then closes
+// the Mapper. A log that cannot be read comes with its error, and ends there.
+func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
+	return func(yield func(Output, error) bool) {
+		inputs := map[*sessionlog.Rows]*Input{}
+		var all []*sessionlog.Rows
+		for _, log := range logs {
+			all = append(all, log.Rows())
+		}
+		for r := range sessionlog.Merge(all) {
+			in := inputs[r]
+			if in == nil {
+				in = m.Input()
+				inputs[r] = in
+			}
+			if !r.AtEnd() {
+				in.write(r.Row)
+			} else {
+				in.close()
+				delete(inputs, r)
+			}
+			if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &sessionlog.Error{Path: r.Path, Err: r.Err()}) {
+				return
+			}
+		}
+		m.Close(false)
+		m.yieldAll(yield)
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a terminal or an
@@ -285,7 +286,7 @@ const pauseAfter = 5 * time.Second
 // read, the oldest logs first: others begin with copies of their rows.
 func (f *follower) changed() {
 	type newLog struct {
-		mapping.Log
+		sessionlog.Log
 		file *follow.File
 	}
 	var added []newLog
@@ -313,7 +314,7 @@ func (f *follower) changed() {
 }
 
 // add adds a new file to the session that it belongs to.
-func (f *follower) add(log mapping.Log, file *follow.File) {
+func (f *follower) add(log sessionlog.Log, file *follow.File) {
 	var s *follow.Session
 	for _, name := range log.Kin {
 		s = cmp.Or(s, f.byKin[name])
@@ -351,7 +352,7 @@ func (f *follower) read(s *follow.Session) {
 			f.do(s, follow.Step{End: true})
 		}
 		s.Restart()
-	} else if failed := new(mapping.LogError); errors.As(err, &failed) {
+	} else if failed := new(sessionlog.Error); errors.As(err, &failed) {
 		f.fail(failed.Path, failed.Err)
 	}
 	if emitted {

@@ -24,6 +24,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 const replayUsage = `replay traces recorded streams:
@@ -140,21 +141,21 @@ type recordedFile struct {
 
 // A logGroup is session logs that belong together.
 type logGroup struct {
-	logs  []mapping.Log
+	logs  []sessionlog.Log
 	first recordedFile
 }
 
 // find returns the recordings among names, and the total size of what will be read.
 func (r *replayer) find(names []string, recursive bool) (streams []recordedFile, groups []logGroup, size int64) {
 	files := map[string]recordedFile{} // of logs, by name
-	var logs []mapping.Log
+	var logs []sessionlog.Log
 	count := func(f recordedFile) {
 		if f.info.Mode().IsRegular() {
 			size += f.info.Size()
 		}
 	}
 	isOld := func(f recordedFile) bool { return f.info.Mode().IsRegular() && f.info.ModTime().Before(r.since) }
-	add := func(f recordedFile, log *mapping.Log) {
+	add := func(f recordedFile, log *sessionlog.Log) {
 		switch {
 		case log != nil:
 			files[f.name], logs = f, append(logs, *log)
@@ -198,11 +199,11 @@ func (r *replayer) find(names []string, recursive bool) (streams []recordedFile,
 	if len(logs) > 1 {
 		limitMemory(largeMemoryLimit)
 	}
-	slices.SortStableFunc(logs, func(a, b mapping.Log) int {
+	slices.SortStableFunc(logs, func(a, b sessionlog.Log) int {
 		return files[a.Path].info.ModTime().Compare(files[b.Path].info.ModTime())
 	})
-	for _, group := range mapping.GroupLogs(logs) {
-		isNew := func(log mapping.Log) bool { return !isOld(files[log.Path]) }
+	for _, group := range sessionlog.Group(logs) {
+		isNew := func(log sessionlog.Log) bool { return !isOld(files[log.Path]) }
 		if !slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
 			continue
 		}
@@ -218,7 +219,7 @@ func (r *replayer) find(names []string, recursive bool) (streams []recordedFile,
 }
 
 // logAt describes the session log in a file, and returns nil if it is none.
-func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
+func (r *replayer) logAt(name string, info fs.FileInfo) *sessionlog.Log {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 		return nil
 	}
 	defer func() { _ = in.Close() }()
-	log, _ := follow.DescribeLog(name, in, mapping.LogHead)
+	log, _ := follow.DescribeLog(name, in, sessionlog.HeadSize)
 	if len(log.Kin) == 0 || r.opts.agent != "" && r.opts.agent != log.Agent {
 		return nil
 	}
@@ -321,7 +322,7 @@ func (r *replayer) group(g logGroup) {
 	var sessions sessionLines
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.logs) }
 	stats, err := r.trace(g.first, sessions.ended, outputs, func(err error) {
-		if failed, ok := errors.AsType[*mapping.LogError](err); ok {
+		if failed, ok := errors.AsType[*sessionlog.Error](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 // A Session is mapped by a Mapper of its own. When it grows after a restart, or after it has
@@ -176,8 +177,8 @@ type part struct {
 // Read maps what the files have got, in the order of the rows' timestamps, except a run that
 // is too young. It hands over the spans of at most maxRead bytes.
 func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
-	var all []*mapping.Rows
-	parts := map[*mapping.Rows]*part{}
+	var all []*sessionlog.Rows
+	parts := map[*sessionlog.Rows]*part{}
 	for i, f := range s.Files {
 		if !f.changed {
 			continue
@@ -189,25 +190,25 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 		}
 		if err != nil {
 			f.changed = false
-			return &mapping.LogError{Path: f.Path, Err: err}
+			return &sessionlog.Error{Path: f.Path, Err: err}
 		}
 		defer in.Close()
 		if info, err := in.Stat(); err == nil {
 			f.size, f.Modified = info.Size(), info.ModTime()
 		}
-		rows := mapping.NewRows(io.NewSectionReader(in, f.Offset, f.size-f.Offset))
+		rows := sessionlog.NewRows(io.NewSectionReader(in, f.Offset, f.size-f.Offset))
 		all, parts[rows] = append(all, rows), &part{index: i, file: f, in: in}
 	}
 	var failed error
 	handOver(s.unclaimed(func(yield func(mapping.Output) bool) {
 		size := 0
-		for r := range mapping.MergeRows(all) {
+		for r := range sessionlog.Merge(all) {
 			p := parts[r]
 			switch {
 			case r.AtEnd():
 				p.file.changed = false
 				if r.Err() != nil {
-					failed = &mapping.LogError{Path: p.file.Path, Err: r.Err()}
+					failed = &sessionlog.Error{Path: p.file.Path, Err: r.Err()}
 				}
 				continue
 			case r.Cut(): // the rest of the row is not written yet
@@ -341,7 +342,7 @@ func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 
 // Describe describes the log in a new file. It returns false if the file does not show yet
 // what it is; a file that is no log has no Agent.
-func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
+func (t *Tailer) Describe(f *File) (log sessionlog.Log, ok bool) {
 	in, err := t.Open(f)
 	if err != nil {
 		return log, false
@@ -353,7 +354,7 @@ func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
 // DescribeLog describes the log that in reads, from as few of its bytes as that takes, and at
 // most limit. It returns false if the file ends before it shows what it is: its last row may
 // be half a row.
-func DescribeLog(path string, in io.Reader, limit int) (log mapping.Log, ok bool) {
+func DescribeLog(path string, in io.Reader, limit int) (log sessionlog.Log, ok bool) {
 	head := make([]byte, minHead)
 	for n := 0; ; head = append(head, make([]byte, len(head))...) {
 		read, _ := io.ReadFull(in, head[n:])
@@ -362,14 +363,14 @@ func DescribeLog(path string, in io.Reader, limit int) (log mapping.Log, ok bool
 		if n < limit {
 			rows = rows[:bytes.LastIndexByte(rows, '\n')+1]
 		}
-		log, ok = mapping.FindLog(path, rows)
+		log, ok = sessionlog.Find(path, rows)
 		switch {
 		case ok && log.KinKnown && !log.First.IsZero(), n >= limit:
 			return log, true
 		case n < len(head):
 			known := ok && log.KinKnown
 			if !ok { // the only row may lack a newline
-				log, _ = mapping.FindLog(path, head[:n])
+				log, _ = sessionlog.Find(path, head[:n])
 			}
 			return log, known
 		}

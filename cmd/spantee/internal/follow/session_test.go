@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 // A sessionTail is a Tailer with the session of its first log.
@@ -156,7 +157,7 @@ func TestDescribe(t *testing.T) {
 		{"2.jsonl", []string{header, message[:90], message[90:]}, "[pi 2.jsonl pi 2 pi 1.jsonl]"},
 		{"s.jsonl", []string{strings.ReplaceAll(claude, `"user"`, `"attachment"`), claude[:50], claude[50:]}, ""},
 		{"none.jsonl", []string{"{}\n", strings.Repeat("{}\n", maxHead)}, "[]"},
-		{"long.jsonl", []string{strings.Replace(claude, `"user"`, `"attachment"`, 1), strings.Replace(claude, "go", strings.Repeat("x", 3*mapping.LogHead), 1)}, ""},
+		{"long.jsonl", []string{strings.Replace(claude, `"user"`, `"attachment"`, 1), strings.Replace(claude, "go", strings.Repeat("x", 3*sessionlog.HeadSize), 1)}, ""},
 	} {
 		for i, text := range file.text {
 			tail.write(file.name, text)
