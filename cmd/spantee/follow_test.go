@@ -148,19 +148,6 @@ func lastSaved(state string) (last time.Time) {
 	return last
 }
 
-// until waits for something that only the disk tells.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for again := time.NewTicker(10 * time.Millisecond); !ok(); {
-		select {
-		case <-again.C:
-		case <-deadline:
-			t.Fatal("no ", what)
-		}
-	}
-}
-
 // follow is killed while 20 logs grow. In the end every span has arrived as if there had been
 // no kill.
 func TestFollowIsKilled(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -160,6 +161,19 @@ func fixture(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// until waits for something that only the disk tells.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for again := time.NewTicker(10 * time.Millisecond); !ok(); {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatal("no ", what)
+		}
+	}
 }
 
 // lookPath skips a test if the machine lacks a program, but not for .ci/run.
