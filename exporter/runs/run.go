@@ -130,8 +130,12 @@ func (r *Run) addRoot(s *Span) {
 // Timeless reports whether only the order of the steps is known, as in a recording of an
 // agent that prints no times. Their spans are a few microseconds apart.
 func (r *Run) Timeless() bool {
-	most := max(time.Millisecond, time.Duration(r.Spans)*10*time.Microsecond)
-	return r.End-r.Start < uint64(most) && (r.Spans > 2 || r.estimated)
+	return r.End-r.Start < uint64(timeless(r.Spans)) && (r.Spans > 2 || r.estimated)
+}
+
+// timeless returns what a run of this many spans takes at least if it has times.
+func timeless(spans int) time.Duration {
+	return max(time.Millisecond, time.Duration(spans)*10*time.Microsecond)
 }
 
 // addFirst looks for what tells a run without a prompt from others: a command rather than

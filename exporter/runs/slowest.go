@@ -1,0 +1,189 @@
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A Timeline is the steps of a run, to say what its time went to. Spans may be added in any
+// order.
+type Timeline struct{ steps []step }
+
+type step struct {
+	id, parent string
+	kind       Kind
+	what       string // what the step is, for the sentence
+	start, end uint64
+	firstChunk uint64 // when a chat's answer began
+	root       bool
+	children   []*step
+}
+
+const (
+	// maxSteps bounds the steps in memory. The shorter half is dropped when it is reached.
+	maxSteps = 8192
+
+	maxShares  = 3 // are named
+	minPercent = 5 // that a share has if it is named
+
+	waiting = "waiting "
+)
+
+// Add adds a span. Nobody waits for background work, and deltas are part of their chat.
+func (t *Timeline) Add(span *Span) {
+	kind := span.Kind()
+	if kind == Background || kind == Deltas {
+		return
+	}
+	s := step{id: string(span.ID), parent: string(span.Parent), kind: kind, start: span.Start, end: span.End, root: span.MayBeRoot()}
+	switch kind {
+	case Chat:
+		if first := uint64(span.FirstChunk()); first > 0 {
+			s.firstChunk = span.Start + first
+		}
+	case Tool:
+		s.what = "in " + Cut(span.callName())
+	case Agent, Other:
+		s.what = "in " + Cut(span.Subject())
+	}
+	if t.steps = append(t.steps, s); len(t.steps) == maxSteps {
+		slices.SortFunc(t.steps, func(a, b step) int {
+			return cmp.Or(cmp.Compare(b.end-b.start, a.end-a.start), compareSteps(a, b))
+		})
+		t.steps = slices.Clone(t.steps[:maxSteps/2])
+	}
+}
+
+// callName is the tool of a call, with the program that a shell ran.
+func (s *Span) callName() string {
+	name, program := s.Subject(), s.Text(semconv.ProcessExecutable)
+	if program == "" || strings.HasSuffix(name, " "+program) {
+		return name
+	}
+	return name + " " + program
+}
+
+func compareSteps(a, b step) int {
+	return cmp.Or(cmp.Compare(b.end, a.end), cmp.Compare(b.start, a.start), cmp.Compare(a.what, b.what), cmp.Compare(a.id, b.id))
+}
+
+// Slowest says in words what most of a run's time went to, on its critical path:
+//
+//	61 % in shell npm (3 calls), 22 % waiting for the model, 9 % for an approval
+//
+// It is "" if that is not known: of a run without times, or without its root.
+func (t *Timeline) Slowest() string {
+	root := t.link()
+	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
+		return ""
+	}
+	byName := map[string]*share{}
+	root.spend(root.start, root.end, func(s *step, what string, time uint64) {
+		if byName[what] == nil {
+			byName[what] = &share{what: what}
+		}
+		byName[what].add(s, time)
+	})
+	shares := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
+		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
+	})
+	var parts []string
+	waits := false
+	for _, s := range shares[:min(len(shares), maxShares)] {
+		percent := 100 * float64(s.time) / float64(root.end-root.start)
+		if percent < minPercent {
+			break
+		}
+		what, isWait := strings.CutPrefix(s.what, waiting)
+		if !isWait || !waits { // else the part before has the word
+			what = s.what
+		}
+		waits = isWait
+		part := fmt.Sprintf("%.0f %% %s", percent, what)
+		if s.calls > 1 {
+			part += fmt.Sprintf(" (%d calls)", s.calls)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// link makes the steps a tree, and returns its root, nil if there is none. A step whose
+// parent is missing belongs to the root.
+func (t *Timeline) link() (root *step) {
+	slices.SortFunc(t.steps, compareSteps)
+	byID := make(map[string]*step, len(t.steps))
+	for i := range t.steps {
+		s := &t.steps[i]
+		s.children = nil
+		byID[s.id] = s
+		if s.root && (root == nil || s.start < root.start) {
+			root = s
+		}
+	}
+	for i := range t.steps {
+		s := &t.steps[i]
+		if parent := cmp.Or(byID[s.parent], root); s != root && parent != nil {
+			parent.children = append(parent.children, s)
+		}
+	}
+	return root
+}
+
+// spend divides a part of a step's time among the step and those below it. Of several that
+// overlap, the step waited for the one that ended last.
+func (s *step) spend(from, to uint64, add func(s *step, what string, time uint64)) {
+	for _, c := range s.children {
+		if start, end := max(c.start, from), min(c.end, to); start < end {
+			s.spendAlone(end, to, add)
+			c.spend(start, end, add)
+			to = start
+		}
+	}
+	s.spendAlone(from, to, add)
+}
+
+// spendAlone adds time of a step in which nothing below it ran.
+func (s *step) spendAlone(from, to uint64, add func(s *step, what string, time uint64)) {
+	what, answered := s.what, uint64(0)
+	switch s.kind {
+	case Approval:
+		what = waiting + "for an approval"
+	case Chat:
+		what = waiting + "for the model"
+		if s.firstChunk > 0 {
+			answered = to - min(to, max(from, s.firstChunk))
+		}
+	case Agent:
+		if s.root || len(s.children) > 0 {
+			what = "between steps"
+		}
+	}
+	if answered > 0 {
+		add(s, "streaming answers", answered)
+	}
+	if time := to - from - answered; time > 0 {
+		add(s, what, time)
+	}
+}
+
+// A share is the time of a run that went to steps of one name.
+type share struct {
+	what  string
+	time  uint64
+	calls int
+	last  *step
+}
+
+func (s *share) add(of *step, time uint64) {
+	s.time += time
+	if of.kind == Tool && of != s.last { // a call may have several parts
+		s.calls++
+	}
+	s.last = of
+}
