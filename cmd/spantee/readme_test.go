@@ -40,7 +40,7 @@ func TestREADMEFlags(t *testing.T) {
 	if !begins || !ends {
 		t.Fatal("README.md has no place for the flags")
 	}
-	want := before + flagsBegin + flagTable(rootCommand()) + flagsEnd + after
+	want := before + flagsBegin + flagList(rootCommand()) + flagsEnd + after
 	if text == want {
 		return
 	}
@@ -65,9 +65,9 @@ func TestFlagGroups(t *testing.T) {
 	}
 }
 
-// flagTable has a table for each set of commands that have flags in common, by
-// name and description.
-func flagTable(root *cobra.Command) string {
+// flagList has a list for each set of commands that have flags in common, by name and
+// description.
+func flagList(root *cobra.Command) string {
 	var rows, groups []string
 	commands := map[string]string{} // by row
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
@@ -81,28 +81,27 @@ func flagTable(root *cobra.Command) string {
 			} else {
 				commands[row] += ", "
 			}
-			commands[row] += "`" + cmd.CommandPath() + "`"
+			commands[row] += "`" + cmd.Name() + "`"
 		}
 	}
-	tables := map[string]string{} // by their commands
+	lists := map[string]string{} // by their commands
 	for _, row := range rows {
 		of := commands[row]
-		if tables[of] == "" {
+		if lists[of] == "" {
 			groups = append(groups, of)
 		}
-		tables[of] += row
+		lists[of] += row
 	}
 	b := new(strings.Builder)
 	for _, of := range groups {
-		fmt.Fprintf(b, "\n%s:\n\n| flag | |\n|---|---|\n%s", of, tables[of])
+		fmt.Fprintf(b, "\n%s:\n\n%s", of, lists[of])
 	}
 	return b.String() + "\n"
 }
 
 func flagRow(name, shorthand, usage, byDefault string) string {
 	name, _, text := describe(name, shorthand, usage, byDefault)
-	escape := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace
-	return "| `" + escape(name) + "` | " + escape(text) + " |\n"
+	return "* `" + name + "`: " + strings.ReplaceAll(text, "<", "&lt;") + "\n"
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
