@@ -60,7 +60,14 @@ type Totals struct {
 	Times
 	Counts
 	Usage
+	CostSource string `json:"cost_source"` // stated, computed at least in part, or "" if it is unknown
 }
+
+// The values of cost_source.
+const (
+	CostStated   = "stated"
+	CostComputed = "computed" // from tokens, by Recorder.Prices
+)
 
 // Times say when and for how long. The time in a model or in tools is the agent's own:
 // that of its sub-agents is time in a tool.
@@ -72,6 +79,7 @@ type Times struct {
 	Tool     float64   `json:"tool_seconds"`
 	Approval float64   `json:"approval_seconds"` // awaiting at least one
 	Idle     float64   `json:"idle_seconds"`     // none of these
+	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as the agent states them
 }
 
 // Counts are counts.
@@ -84,6 +92,8 @@ type Counts struct {
 	Retries       int            `json:"retries"`
 	Stalls        int            `json:"stalls"`
 	LimitsReached []string       `json:"limits_reached"`
+	Doubts        []string       `json:"doubts"` // what makes a success doubtful
+	DoubtCounts   map[string]int `json:"doubt_counts"`
 }
 
 // Usage is tokens and cost.
@@ -97,6 +107,7 @@ type Run struct {
 	Version   string `json:"version"`
 	Model     string `json:"model"`
 	ErrorType string `json:"error_type"` // "" if it succeeded
+	Slowest   string `json:"slowest"`    // what most of the time went to, in words; "" if unknown
 	Totals
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
@@ -104,10 +115,7 @@ type Run struct {
 
 // A Model is the usage of a model in a run, as far as the agent states it by model or by
 // model call.
-type Model struct {
-	Model string `json:"model"`
-	Usage
-}
+type Model = runs.Model
 
 // A Subagent is an agent that another agent called, whose steps the stream shows.
 type Subagent struct {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -103,7 +104,7 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 		}
 		var sum receipt.Totals
 		for _, run := range r.Runs {
-			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run); diff != "" {
+			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest")); diff != "" {
 				t.Errorf("(-trace +receipt):\n%s", diff)
 			}
 			sum.Cost += run.Cost
@@ -161,7 +162,18 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	run.Times.Model, run.Tool = number(root, "spantee.model_seconds"), number(root, "spantee.tool_seconds")
 	run.Counts = receipt.Counts{
 		Spans: len(spans), Failures: map[string]int{},
-		Retries: int(number(root, "spantee.retries")), LimitsReached: []string{},
+		Retries: int(number(root, "spantee.retries")), LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{},
+	}
+	for _, a := range root.Attributes {
+		for _, doubt := range a.Value.GetArrayValue().GetValues() {
+			if name := doubt.GetStringValue(); a.Key == "spantee.doubts" {
+				count := map[string]string{
+					"denied": "spantee.denied_calls", "open_calls": "spantee.open_calls",
+					"background_running": "spantee.running_tasks", "unknown_lines": "spantee.unknown_lines",
+				}[name]
+				run.Doubts, run.DoubtCounts[name] = append(run.Doubts, name), max(1, int(number(root, count)))
+			}
+		}
 	}
 	var work, asked []*tracepb.Span
 	below := map[string]*receipt.Subagent{}
@@ -183,6 +195,11 @@ func traced(spans []*tracepb.Span) receipt.Run {
 		}
 	}
 	for _, s := range spans {
+		for _, e := range s.Events {
+			if e.Name == "retry" {
+				run.Retry += number(&tracepb.Span{Attributes: e.Attributes}, "spantee.delay_ms") / 1000
+			}
+		}
 		switch operation, _, _ := strings.Cut(s.Name, " "); operation {
 		case "chat":
 			work = append(work, s)
@@ -229,6 +246,7 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	for _, s := range work { // what outlived the root
 		s.StartTimeUnixNano, s.EndTimeUnixNano = min(s.StartTimeUnixNano, root.EndTimeUnixNano), min(s.EndTimeUnixNano, root.EndTimeUnixNano)
 	}
+	run.Retry = math.Round(run.Retry*1e3) / 1e3
 	run.Approval = covered(asked)
 	run.Idle = math.Round((run.Seconds-covered(work))*1e6) / 1e6
 	var stated []receipt.Model // by the result
@@ -249,6 +267,9 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	}
 	if len(run.Models) == 0 {
 		byModel(run.Model, run.Usage)
+	}
+	if run.CostKnown {
+		run.CostSource = "stated"
 	}
 	return run
 }
@@ -415,6 +436,103 @@ func TestTotals(t *testing.T) {
 	}
 	if r := new(receipt.Recorder).Receipt(); r.Succeeded || r.RunsTotal != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The doubts of all runs are those of each, and their counts add up.
+func TestDoubtsOfAllRuns(t *testing.T) {
+	var recorder receipt.Recorder
+	for i, doubts := range [][]string{{"denied", "open_calls"}, nil, {"denied", "last_command_failed"}} {
+		names := &commonpb.ArrayValue{}
+		for _, d := range doubts {
+			names.Values = append(names.Values, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: d}})
+		}
+		count := &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: int64(i + 2)}}
+		recorder.Add(runs.Of(&tracepb.Span{
+			TraceId: fmt.Appendf(nil, "%016d", i), SpanId: fmt.Appendf(nil, "%08d", 1), Name: "invoke_agent x",
+			Attributes: []*commonpb.KeyValue{
+				{Key: "spantee.bad_lines", Value: count}, {Key: "spantee.denied_calls", Value: count},
+				{Key: "spantee.doubts", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: names}}},
+			},
+		}))
+	}
+	r := recorder.Receipt()
+	if diff := cmp.Diff([]string{"denied", "last_command_failed", "open_calls"}, r.Doubts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]int{"denied": 6, "last_command_failed": 1, "open_calls": 1}, r.DoubtCounts); diff != "" {
+		t.Error(diff)
+	}
+	if len(r.Runs[1].Doubts) > 0 || !slices.Equal(r.Runs[2].Doubts, []string{"denied", "last_command_failed"}) {
+		t.Errorf("%+v", r.Runs)
+	}
+}
+
+// The cost of a run is computed by the prices of its models if the agent states none.
+func TestComputedCost(t *testing.T) {
+	type attributes map[string]any
+	chat := func(model string, input, output int64) attributes {
+		return attributes{"gen_ai.response.model": model, "gen_ai.usage.input_tokens": input, "gen_ai.usage.output_tokens": output}
+	}
+	root := func(input, output int64) attributes {
+		return attributes{"gen_ai.request.model": "large", "spantee.bad_lines": int64(0), "spantee.usage.input_tokens": input, "spantee.usage.output_tokens": output}
+	}
+	for name, tt := range map[string]struct {
+		chats    []attributes
+		root     attributes
+		want     float64
+		known    bool
+		source   string
+		unpriced string
+	}{
+		"two models":         {[]attributes{chat("large", 100, 10), chat("small", 100, 10)}, root(200, 20), 1.2 + 0.12, true, "computed", ""},
+		"only totals":        {nil, root(100, 10), 1.2, true, "computed", ""},
+		"calls not shown":    {[]attributes{chat("small", 100, 10)}, root(200, 20), 1.2 + 0.12, true, "computed", ""},
+		"after its end":      {[]attributes{chat("small", 300, 10)}, root(100, 10), 0.32, true, "computed", ""},
+		"a model unpriced":   {[]attributes{chat("large", 100, 10), chat("new", 100, 10)}, root(200, 20), 1.2, false, "computed", "new"},
+		"all unpriced":       {[]attributes{chat("new", 100, 10)}, root(100, 10), 0, false, "", "new"},
+		"no tokens":          {nil, attributes{"gen_ai.request.model": "new", "spantee.bad_lines": int64(0)}, 0, false, "", ""},
+		"stated by the run":  {[]attributes{chat("new", 100, 10)}, attributes{"spantee.bad_lines": int64(0), "gen_ai.usage.cost": 7.5}, 7.5, true, "stated", ""},
+		"stated by the call": {[]attributes{{"gen_ai.usage.input_tokens": int64(9), "gen_ai.usage.cost": 0.5}}, root(9, 0), 0.5, true, "stated", ""},
+		"without a root":     {[]attributes{chat("small", 100, 10)}, nil, 0.12, true, "computed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := receipt.Recorder{Prices: runs.Prices{"large": {Input: 0.01, Output: 0.02}, "small": {Input: 0.001, Output: 0.002}}}
+			add := func(id, parent byte, name string, list attributes) {
+				span := &tracepb.Span{TraceId: fmt.Appendf(nil, "%016d", 1), SpanId: fmt.Appendf(nil, "%08d", id), Name: name}
+				if parent > 0 {
+					span.ParentSpanId = fmt.Appendf(nil, "%08d", parent)
+				}
+				for key, v := range list {
+					value := new(commonpb.AnyValue)
+					switch v := v.(type) {
+					case string:
+						value.Value = &commonpb.AnyValue_StringValue{StringValue: v}
+					case int64:
+						value.Value = &commonpb.AnyValue_IntValue{IntValue: v}
+					case float64:
+						value.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: v}
+					}
+					span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: key, Value: value})
+				}
+				recorder.Add(runs.Of(span))
+			}
+			for i, c := range tt.chats {
+				add(byte(i+2), 1, "chat x", c)
+			}
+			if tt.root != nil {
+				add(1, 0, "invoke_agent x", tt.root)
+			}
+			r := recorder.Receipt()
+			for _, total := range []receipt.Totals{r.Totals, r.Runs[0].Totals} {
+				if math.Abs(total.Cost-tt.want) > 1e-9 || total.CostKnown != tt.known || total.CostSource != tt.source {
+					t.Errorf("%v, known %v, %q", total.Cost, total.CostKnown, total.CostSource)
+				}
+			}
+			if got := strings.Join(recorder.Unpriced(), " "); got != tt.unpriced {
+				t.Errorf("%q have no price, want %q", got, tt.unpriced)
+			}
+		})
 	}
 }
 

@@ -17,18 +17,23 @@ import (
 const (
 	maxRuns      = 1000 // further runs count only in the totals
 	maxSubagents = 1000 // of a run
-	maxModels    = 100  // of a run; further models are semconv.ErrorOther
+	maxDelay     = 1e12 // of a retry, in milliseconds
+	maxFailures  = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
 
 // A Recorder records the spans of a stream. The zero Recorder is ready for use, by several
 // goroutines.
 type Recorder struct {
+	// Prices are for the cost of runs that state none. They must be set before the first span.
+	Prices runs.Prices
+
 	mu      sync.Mutex
 	records map[string]*record // by trace id
 	order   []string           // of the keys of records
 	totals  Totals             // of the runs that are not in records any more
 	session Usage              // by the roots of all sessions
 	omitted int                // how many these are
+	noPrice map[string]bool    // models that Prices lacks
 }
 
 // A record is what the spans of a run say.
@@ -40,8 +45,10 @@ type record struct {
 	limits     []string
 
 	endedAfterResult bool
-	models           []Model
-	modelsByEvent    bool                 // the root's events say what each model used
+	models           runs.Models
+	retryMillis      int64
+	timeline         runs.Timeline
+	slowest          string
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
 	busy             periods // of model calls, tools and approvals
@@ -71,8 +78,8 @@ func (r *Recorder) Add(s *runs.Span) {
 	if len(r.order) > maxRuns {
 		delete(r.records, id)
 		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
-		omitted := run.describe(id)
-		r.totals.addRun(&omitted.Totals, run.AllUsage())
+		omitted, used := r.describe(id, run)
+		r.totals.addRun(&omitted.Totals, used)
 		r.omitted++
 	}
 }
@@ -82,18 +89,18 @@ func (r *Recorder) Receipt() *Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, UnknownTypes: []UnknownType{}, Runs: []Run{}, Session: r.session}
-	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}} // in JSON they are never null
+	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{}} // in JSON they are never null
 	if r.omitted > 0 {
 		receipt.addRun(&r.totals, r.totals.Usage)
 	}
 	for _, id := range r.order {
-		run := r.records[id].describe(id)
+		run, used := r.describe(id, r.records[id])
 		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
 			receipt.add(&run.Counts)
 			receipt.Add(run.Usage)
 			continue
 		}
-		receipt.addRun(&run.Totals, r.records[id].AllUsage())
+		receipt.addRun(&run.Totals, used)
 		receipt.RunsTotal++
 		receipt.Runs = append(receipt.Runs, run)
 	}
@@ -101,18 +108,23 @@ func (r *Recorder) Receipt() *Receipt {
 }
 
 func (r *record) add(s *runs.Span) {
+	if !r.Rooted {
+		r.timeline.Add(s)
+	}
 	r.Add(s)
 	r.Calls, r.ToolNames = nil, nil // not in a receipt
+	r.models.Add(s)
+	s.Events(func(e runs.Event) {
+		if string(e.Name) == semconv.EventRetry {
+			r.retryMillis += min(max(0, e.Attributes().Int(semconv.DelayMillis)), maxDelay)
+		}
+	})
 	switch s.Kind() {
 	case runs.Chat:
 		r.busy.add(s.Start, s.End)
-		usage := s.Usage()
-		if !r.modelsByEvent {
-			r.addModel(cmp.Or(s.Text(semconv.ResponseModel), s.Text(semconv.RequestModel)), usage)
-		}
 		if by := r.step(s.Parent); by != nil {
 			by.Turns++
-			by.Add(usage)
+			by.Add(s.Usage())
 		}
 	case runs.Tool:
 		r.busy.add(s.Start, s.End)
@@ -159,29 +171,12 @@ func (r *record) step(span []byte) *Subagent {
 	return by
 }
 
-func (r *record) addModel(name string, usage Usage) {
-	if !usage.TokensKnown && !usage.CostKnown {
-		return
-	}
-	name = runs.Cut(name)
-	index := func() int { return slices.IndexFunc(r.models, func(m Model) bool { return m.Model == name }) }
-	i := index()
-	if i < 0 && len(r.models) >= maxModels-1 {
-		name = semconv.ErrorOther
-		i = index()
-	}
-	if i < 0 {
-		r.models = append(r.models, Model{Model: name})
-		i = len(r.models) - 1
-	}
-	r.models[i].Add(usage)
-}
-
 // addRoot adds what only a root says.
 func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
+	r.slowest, r.timeline = cmp.Or(r.timeline.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
 		case semconv.EventStall:
@@ -190,22 +185,47 @@ func (r *record) addRoot(s *runs.Span) {
 			if limit := e.Attributes().Text(semconv.Limit); !slices.Contains(r.limits, limit) {
 				r.limits = append(r.limits, limit)
 			}
-		case semconv.EventModelUsage:
-			if !r.modelsByEvent {
-				r.modelsByEvent, r.models = true, nil
-			}
-			used := e.Attributes()
-			r.addModel(used.Text(semconv.ResponseModel), used.Usage())
 		}
 	})
+}
+
+// describe returns what is known of a run so far, and what it used together with the
+// sub-agents that went on after its end.
+func (r *Recorder) describe(id string, of *record) (run Run, used Usage) {
+	run, used = of.describe(id), of.AllUsage()
+	switch {
+	case run.CostKnown:
+		run.CostSource = CostStated
+	case r.Prices != nil:
+		missing := r.Prices.Compute(run.Model, &run.Usage, run.Models)
+		for _, model := range missing[:min(len(missing), maxFailures-len(r.noPrice))] {
+			if r.noPrice == nil {
+				r.noPrice = map[string]bool{}
+			}
+			r.noPrice[model] = true
+		}
+		used.Cost, used.CostKnown = run.Cost, run.CostKnown
+		if run.Cost > 0 {
+			run.CostSource = CostComputed
+		}
+	}
+	return run, used
+}
+
+// Unpriced returns the models of the receipt whose cost is unknown because Prices lacks
+// them, sorted.
+func (r *Recorder) Unpriced() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.noPrice))
 }
 
 // describe returns what is known of the run so far.
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType,
-		Models: append([]Model{}, r.models...), Subagents: append([]Subagent{}, r.subagents...),
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.slowest,
+		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end
 	if !r.Rooted {
@@ -216,15 +236,21 @@ func (r *record) describe(trace string) Run {
 		Start: instant(start), End: instant(end), Seconds: seconds(end - start),
 		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
 		Approval: seconds(r.approvals.within(start, end)), Idle: seconds(end - start - r.busy.within(start, end)),
+		Retry: float64(r.retryMillis) / 1000,
 	}
 	run.Counts = Counts{
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
 		Failures: map[string]int{}, Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: append([]string{}, r.limits...),
+		Doubts: []string{}, DoubtCounts: map[string]int{},
 	}
 	maps.Copy(run.Failures, r.Failures)
+	for _, d := range r.Doubts {
+		run.Doubts = append(run.Doubts, d.Name)
+		run.DoubtCounts[d.Name] = d.Count
+	}
 	run.Usage = r.Usage()
 	if len(run.Models) == 0 && (run.TokensKnown || run.CostKnown) { // the agent states only totals
-		run.Models = []Model{{run.Model, run.Usage}}
+		run.Models = []Model{{Model: run.Model, Usage: run.Usage}}
 	}
 	return run
 }
@@ -247,6 +273,10 @@ func (t *Totals) addRun(run *Totals, used Usage) {
 	add(&t.Tool, run.Tool)
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
+	add(&t.Retry, run.Retry)
+	if t.CostSource != CostComputed {
+		t.CostSource = cmp.Or(run.CostSource, t.CostSource)
+	}
 	t.add(&run.Counts)
 	t.Add(used)
 }
@@ -262,7 +292,7 @@ func (c *Counts) add(more *Counts) {
 		if c.Failures == nil {
 			c.Failures = map[string]int{}
 		}
-		if c.Failures[kind] == 0 && len(c.Failures) >= maxModels {
+		if c.Failures[kind] == 0 && len(c.Failures) >= maxFailures {
 			kind = semconv.ErrorOther
 		}
 		c.Failures[kind] += n
@@ -270,6 +300,15 @@ func (c *Counts) add(more *Counts) {
 	for _, limit := range more.LimitsReached {
 		if !slices.Contains(c.LimitsReached, limit) {
 			c.LimitsReached = append(c.LimitsReached, limit)
+		}
+	}
+	for name, n := range more.DoubtCounts {
+		if c.DoubtCounts == nil {
+			c.DoubtCounts = map[string]int{}
+		}
+		c.DoubtCounts[name] += n
+		if i, found := slices.BinarySearch(c.Doubts, name); !found {
+			c.Doubts = slices.Insert(c.Doubts, i, name)
 		}
 	}
 }

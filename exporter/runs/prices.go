@@ -55,3 +55,39 @@ func (p Prices) Cost(model string, u Usage) (cost float64, known bool) {
 	return float64(plain)*price.Input + float64(u.CacheReadTokens)*each(price.CacheRead) +
 		float64(u.CacheWriteTokens)*each(price.CacheWrite) + float64(u.OutputTokens)*price.Output, true
 }
+
+// Compute adds the cost of a run that states none, and of each of its models. model is that
+// of tokens that the agent does not state by model. It returns the models without a price:
+// their cost counts as 0, and the run's is then not known.
+func (p Prices) Compute(model string, used *Usage, models []Model) (missing []string) {
+	rest, known, total := *used, true, Usage{}
+	price := func(model string, u Usage) (cost float64, ok bool) {
+		if u.InputTokens == 0 && u.OutputTokens == 0 {
+			return 0, false
+		}
+		if cost, ok = p.Cost(model, u); ok {
+			total.Add(Usage{Cost: cost, CostKnown: true})
+		} else {
+			missing, known = append(missing, model), false
+		}
+		return cost, ok
+	}
+	for i := range models {
+		m := &models[i]
+		rest.InputTokens -= m.InputTokens
+		rest.OutputTokens -= m.OutputTokens
+		rest.CacheReadTokens -= m.CacheReadTokens
+		rest.CacheWriteTokens -= m.CacheWriteTokens
+		if m.CostKnown {
+			total.Add(Usage{Cost: m.Cost, CostKnown: true})
+		} else {
+			m.Cost, m.CostKnown = price(m.Model, m.Usage)
+		}
+	}
+	_, _ = price(model, Usage{
+		InputTokens: max(0, rest.InputTokens), OutputTokens: max(0, rest.OutputTokens),
+		CacheReadTokens: max(0, rest.CacheReadTokens), CacheWriteTokens: max(0, rest.CacheWriteTokens),
+	})
+	used.Cost, used.CostKnown = total.Cost, total.CostKnown && known
+	return missing
+}

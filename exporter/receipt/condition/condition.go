@@ -54,7 +54,7 @@ func (c *Condition) Holds(r *receipt.Receipt) (bool, error) {
 // Unstated returns what the condition uses although no agent stated it, "" if nothing.
 func (c *Condition) Unstated(r *receipt.Receipt) string {
 	switch {
-	case c.uses["cost"] && !c.uses["cost_known"] && !r.CostKnown:
+	case c.uses["cost"] && !c.uses["cost_known"] && !r.CostKnown && r.Cost == 0:
 		return "cost"
 	case !r.TokensKnown && !c.uses["tokens_known"]:
 		for _, name := range []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"} {

@@ -58,11 +58,14 @@ func TestInvalidConditions(t *testing.T) {
 func TestTruth(t *testing.T) {
 	r := &receipt.Receipt{Totals: receipt.Totals{Counts: receipt.Counts{
 		Tools: 3, Failures: map[string]int{"denied": 1}, LimitsReached: []string{"max-tools"},
+		Doubts: []string{"denied"}, DoubtCounts: map[string]int{"denied": 2},
 	}}}
 	for text, want := range map[string]bool{
 		"tools": true, "turns": false, "limits_reached": true, "runs": false, "failures": true, "''": false, "'x'": true,
 		"[]": false, "[0]": true, "(1, 2)": true, "0.0": false, "runs or tools": true, "tools and runs": false,
 		"tools / 2 == 1.5": true, "tools // 2 == 1": true, "'max' in 'max-tools'": true, "3 in [tools]": true,
+		"doubts": true, "not doubts": false, `"denied" in doubts`: true, `"no_work" in doubts`: false, `"denied" in doubt_counts`: true,
+		"succeeded and doubts": false, `doubts == ["denied"]`: true,
 		"not turns": true, "'denied' in failures and 'other' not in failures": true,
 	} {
 		c, err := condition.Parse(text)
