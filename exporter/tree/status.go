@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // silence is how long an agent must be silent before its status says so.
@@ -94,12 +95,16 @@ func (n *node) doing(lastEvent string) string {
 	switch n.kind {
 	case runs.Chat:
 		switch {
-		case lastEvent == "":
-			return "waiting for the model"
+		case strings.HasPrefix(lastEvent, "text"):
+			return "writing"
 		case strings.HasPrefix(lastEvent, "thinking"):
 			return "thinking"
+		case lastEvent == semconv.EventRetry:
+			return "retrying the model call"
+		case lastEvent == semconv.EventConnectionLost:
+			return "reconnecting to the model"
 		}
-		return "writing"
+		return "waiting for the model"
 	case runs.Tool:
 		return "running " + n.call()
 	case runs.Approval:

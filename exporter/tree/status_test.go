@@ -32,6 +32,13 @@ func TestStatus(t *testing.T) {
 			s.span(2, 1, "chat GPT-5", 68_000, 72_000, streams("text.delta", 1, 68_000, 68_000), streams("thinking.delta", 2, 69_000, 72_000))
 		})},
 		{"writing", 72_000, open(1234, 0, func(s *sample) { s.span(2, 1, "chat GPT-5", 71_500, 72_000, streams("text.delta", 2, 71_600, 72_000)) })},
+		{"retry", 62_000, open(3, 0, func(s *sample) {
+			s.span(2, 1, "chat GPT-5", 52_000, 72_000, streams("text.delta", 2, 53_000, 54_000), streams("retry", 1, 62_000, 62_000))
+		})},
+		{"connection", 62_000, open(3, 0, func(s *sample) {
+			s.span(2, 1, "chat GPT-5", 52_000, 72_000, streams("connection.lost", 1, 62_000, 62_000))
+		})},
+		{"notice", 71_000, open(3, 0, func(s *sample) { s.span(2, 1, "chat GPT-5", 69_000, 72_000, streams("todo.list", 1, 71_000, 71_000)) })},
 		{"tool", 52_000, open(3, 2, func(s *sample) { // of the two, one is this
 			s.span(2, 1, "execute_tool shell go", 52_000, 72_000, attr(semconv.ProcessExecutable, "go"), command, fails("incomplete", ""))
 		})},
