@@ -18,6 +18,7 @@ type Stderr struct {
 	deadline  time.Time // ends patience; zero for none
 	room      int       // bytes that may be buffered
 	buffer    []byte
+	offered   int           // bytes offered since the buffer was empty
 	running   bool          // a goroutine is writing
 	changed   chan struct{} // closed, and replaced, when another field changes
 	gone      bool          // stderr has no reader
@@ -27,6 +28,9 @@ type Stderr struct {
 const (
 	// maxBuffer is how many bytes are buffered for a slow terminal.
 	maxBuffer = 64 << 10
+
+	// maxOffered is how full the buffer may be for what is offered: a burst is some thousand lines.
+	maxOffered = 256 << 10
 
 	// pipeBuf is how much is written at once, so that a slow reader counts as
 	// progress.
@@ -45,15 +49,32 @@ func NewStderr(w io.Writer, patience time.Duration) *Stderr {
 func (s *Stderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.await(func() bool { return len(s.buffer) < s.room }) {
+	if !s.await(func() bool { return len(s.buffer)-s.offered < s.room }) {
 		return 0, errUnread
 	}
+	s.add(string(p))
+	return len(p), nil
+}
+
+// Offer writes p unless the buffer is full. It never blocks, and takes no room from Write.
+func (s *Stderr) Offer(p []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone || len(s.buffer)+len(p) > maxOffered {
+		return false
+	}
+	s.offered += len(p)
+	s.add(string(p))
+	return true
+}
+
+// add adds text below which a status may be drawn. It is called with s.mu held.
+func (s *Stderr) add(text string) {
 	if s.hasStatus {
 		s.say(eraseLine)
 		s.hasStatus = false
 	}
-	s.say(string(p))
-	return len(p), nil
+	s.say(text)
 }
 
 // say writes text in the background. It is called with s.mu held.
@@ -103,7 +124,7 @@ func (s *Stderr) write() {
 		s.gone = s.gone || err != nil
 		s.wake()
 	}
-	s.running = false
+	s.running, s.offered = false, 0
 }
 
 // wake wakes all waiters. It is called with s.mu held.

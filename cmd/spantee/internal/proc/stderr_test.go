@@ -54,6 +54,30 @@ func TestStatusIsUnread(t *testing.T) {
 	}
 }
 
+// What is offered never waits, and takes no room from messages.
+func TestOfferNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		defer r.Close()
+		s := NewStderr(w, time.Hour)
+		line := []byte("a line of the log\n")
+		began, accepted := time.Now(), 0
+		for s.Offer(line) {
+			accepted++
+		}
+		if n, err := s.Write(line); n != len(line) || err != nil || time.Since(began) > 0 {
+			t.Errorf("a message after %d lines: %v, %v", accepted, err, time.Since(began))
+		}
+		if s.Offer(line) || len(line)*accepted < maxOffered-len(line) {
+			t.Errorf("%d lines were accepted", accepted)
+		}
+		go io.Copy(io.Discard, r)
+		if !s.Flush() || !s.Offer(line) || !s.Flush() {
+			t.Error("nothing is accepted once there is room")
+		}
+	})
+}
+
 // A message erases the status, and so does the end.
 func TestStatusIsErased(t *testing.T) {
 	r, w, err := os.Pipe()
