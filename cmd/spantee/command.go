@@ -50,6 +50,7 @@ func filterCommand() *cobra.Command {
 		RunE:              func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
 	o.addFlags(cmd)
+	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)
 	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

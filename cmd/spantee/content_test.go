@@ -98,6 +98,9 @@ func TestContentOnTheWire(t *testing.T) {
 			if strings.Contains(stderr, mark) {
 				t.Errorf("stderr: %s", stderr)
 			}
+			if _, log := traced(t, session(mark), []string{c.env}, append(c.args, "--log")...); strings.Contains(log, mark) != c.sent {
+				t.Errorf("the log: %s", log)
+			}
 		})
 	}
 }

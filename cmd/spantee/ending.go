@@ -32,10 +32,14 @@ func (e *ending) endBy(timeout time.Duration) {
 	}
 }
 
-// endAll delivers the rest, and completes the tree at the same time: stderr may be full.
+// endAll delivers the rest, and completes the log and the tree at the same time: stderr may be
+// full.
 func (e *ending) endAll() {
 	treeDone := make(chan error, 1)
 	go func() {
+		if e.sinks.log != nil {
+			e.sinks.log.Close()
+		}
 		if e.sinks.tree == nil {
 			treeDone <- nil
 			return

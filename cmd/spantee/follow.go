@@ -54,6 +54,7 @@ func followCommand() *cobra.Command {
 	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")
 	flags.Var(&f.sinceFlag, "since", "in folders that were never followed, also trace runs that began after `TIME`: a date, or a duration such as 7d or 12h before now (default now)")
 	o.addFlags(cmd)
+	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)
 	return cmd
 }

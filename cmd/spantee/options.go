@@ -24,7 +24,7 @@ type options struct {
 	agent string
 	now   bool // a flag of replay
 
-	tree           bool
+	tree, log      bool
 	receipt        string
 	failIf         string
 	summary, quiet bool
@@ -67,6 +67,11 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
+}
+
+// addLogFlag adds --log, which is of no use for what has ended.
+func (o *options) addLogFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr for each step as it ends, and one a minute while it goes on")
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.

@@ -18,6 +18,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -147,7 +148,7 @@ func (r *reporter) mayShowStatus(stdout *os.File) bool {
 
 // showStatus says on the last line of the terminal what the agent does. Whatever else is said
 // takes its place.
-func (r *reporter) showStatus(spans []mapping.Output, idle time.Duration) {
+func (r *reporter) showStatus(open []*runs.Span, idle time.Duration) {
 	if !proc.InForeground(r.stderr) { // the last line is the shell's
 		r.w.ForgetStatus()
 		return
@@ -157,13 +158,16 @@ func (r *reporter) showStatus(spans []mapping.Output, idle time.Duration) {
 		r.w.Status("")
 		return
 	}
-	var open []*runs.Span
-	for _, out := range spans {
-		if span := new(runs.Span); span.Read(out.Span) == nil { // the mapper's spans are valid
-			open = append(open, span)
-		}
-	}
 	r.w.Status(style.Status(open, idle))
+}
+
+// newLog returns what prints steps. The stream never waits for the lines of a live one.
+func (r *reporter) newLog(live bool) *steplog.Log {
+	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Recorded: !live}
+	if live {
+		cfg.Offer = r.w.Offer
+	}
+	return steplog.New(cfg)
 }
 
 // outputCut reports a process that the agent left running.

@@ -65,6 +65,9 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if o.tree {
 		s.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
 	}
+	if o.log {
+		s.log = say.newLog(live)
+	}
 	if o.viewing {
 		if s.page, err = o.startPage(say); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
@@ -20,6 +21,7 @@ type sinks struct {
 
 	metrics   *meter
 	tree      *tree.Writer // nil without --tree
+	log       *steplog.Log // nil without --log
 	page      *page        // nil without --view
 	receipt   *receiptSink // nil if nobody reads it
 	limits    *limits      // nil without a limit
@@ -41,6 +43,9 @@ func (s *sinks) addConsumers() {
 	}
 	if s.tree != nil {
 		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
+	}
+	if s.log != nil {
+		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
 	}
 	if s.metrics.to != nil {
 		add(s.metrics.consume)
@@ -66,7 +71,7 @@ func (s *sinks) mapping(o mapping.Options) mapping.Options {
 
 // any reports whether anybody gets the spans.
 func (s *sinks) any() bool {
-	return s.to.Exporter != nil || s.tree != nil || s.page != nil || s.receipt != nil
+	return s.to.Exporter != nil || s.tree != nil || s.log != nil || s.page != nil || s.receipt != nil
 }
 
 // needed reports whether anything is done with the spans.
@@ -91,7 +96,7 @@ func (s *sinks) newClaims() *claims {
 func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
 	o := &openSpans{
 		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
-		page: s.page, metrics: s.metrics, say: s.say, openAt: stream.Mapper.OpenAt,
+		page: s.page, metrics: s.metrics, say: s.say, log: s.log, openAt: stream.Mapper.OpenAt,
 	}
 	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
 		return o

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 )
 
@@ -16,6 +17,7 @@ type display struct {
 	dumb  bool // they know no escape sequences
 	color bool
 	ascii bool // the locale is C, in which nothing but ASCII is a character
+	fold  steplog.Fold
 }
 
 // resolveDisplay takes a missing locale for UTF-8: most containers have none, and their
@@ -23,7 +25,14 @@ type display struct {
 func resolveDisplay() display {
 	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
 	dumb := os.Getenv("TERM") == "dumb"
-	return display{dumb: dumb, color: os.Getenv("NO_COLOR") == "" && !dumb, ascii: locale == "C" || locale == "POSIX"}
+	fold := steplog.NoFold
+	switch {
+	case os.Getenv("GITHUB_ACTIONS") == "true":
+		fold = steplog.GitHub
+	case os.Getenv("GITLAB_CI") == "true":
+		fold = steplog.GitLab
+	}
+	return display{fold: fold, dumb: dumb, color: os.Getenv("NO_COLOR") == "" && !dumb, ascii: locale == "C" || locale == "POSIX"}
 }
 
 // treeStyle returns the style of a tree on f.

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
@@ -26,6 +28,7 @@ type openSpans struct {
 	page      *page // nil without --view
 	metrics   *meter
 	say       *reporter
+	log       *steplog.Log                                 // nil without --log
 	openAt    func(now time.Time) iter.Seq[mapping.Output] // as they would end now
 	feed      *viewer.Feed                                 // nil if no viewer can be at the endpoint
 	status    bool                                         // there is a status line
@@ -64,18 +67,33 @@ const maxOpenInterval = 4 * time.Second
 // or got its final ids. idle is how long the stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
 	measured := o.live && o.metrics.to != nil // what a recording has open is not open now
-	seen := o.page != nil || o.feed.Wanted() || o.status
+	seen := o.page != nil || o.feed.Wanted() || o.status || o.log != nil && o.live
 	if !seen && (!measured || now.Sub(o.at) < tickInterval/2) { // metrics are sent less often than runs begin
 		return
 	}
 	if spans, ok := o.collect(now); ok {
 		o.show(spans)
-		if o.status {
-			o.say.showStatus(spans, idle)
+		if o.status || o.log != nil {
+			o.print(spans, idle)
 		}
 		if measured {
 			o.metrics.setOpen(spans)
 		}
+	}
+}
+
+// print prints what the agent does: in the log, and below it in the status line.
+func (o *openSpans) print(spans []mapping.Output, idle time.Duration) {
+	open := make([]*runs.Span, len(spans))
+	for i, out := range spans {
+		open[i] = new(runs.Span)
+		_ = open[i].Read(out.Span) // the mapper's spans are valid
+	}
+	if o.log != nil {
+		o.log.Open(open, idle)
+	}
+	if o.status {
+		o.say.showStatus(open, idle)
 	}
 }
 

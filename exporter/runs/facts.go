@@ -193,6 +193,9 @@ func firstWords(messages []byte, role string) string {
 	return ""
 }
 
+// Answer returns the first words of a model's answer, on one line, if they were recorded.
+func (s *Span) Answer() string { return firstWords(s.Bytes(semconv.OutputMessages), "assistant") }
+
 // ToolName returns the tool of a call.
 func (s *Span) ToolName() string {
 	name := s.Bytes(semconv.ToolName)

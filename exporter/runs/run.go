@@ -154,7 +154,7 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 	if command {
 		first = oneLine(s.Text(semconv.ProcessCommandLine), maxText)
 	} else {
-		first = firstWords(s.Bytes(semconv.OutputMessages), "assistant")
+		first = s.Answer()
 	}
 	if first != "" {
 		r.First = Cut(first)

@@ -132,10 +132,11 @@ func (s Style) header(b *strings.Builder, t *trace) {
 	b.WriteString("\n\n")
 }
 
-// totals are what the run used, and what it had to do again.
-func totals(run *runs.Run) (facts []string) {
-	used := run.Usage()
+// Used says what tokens were used and what they cost, as far as that is known.
+func Used(used runs.Usage) (facts []string) {
 	switch {
+	case used.InputTokens > 0 && used.OutputTokens == 0:
+		facts = append(facts, Thousands(used.InputTokens)+" tokens in")
 	case used.InputTokens > 0:
 		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", Thousands(used.InputTokens), Thousands(used.OutputTokens)))
 	case used.OutputTokens > 0:
@@ -144,6 +145,12 @@ func totals(run *runs.Run) (facts []string) {
 	if used.Cost > 0 {
 		facts = append(facts, money(used.Cost))
 	}
+	return facts
+}
+
+// totals are what the run used, and what it had to do again.
+func totals(run *runs.Run) (facts []string) {
+	facts = Used(run.Usage())
 	for _, count := range []struct {
 		times int64
 		of    string

@@ -1,0 +1,307 @@
+// Package steplog prints a line for each step of an agent's run as the step ends, for people
+// who read the log of a CI job and for grep:
+//
+//	+00:03.1  chat GPT-5     3.06s  first chunk 1.62s
+//	+00:11.0  shell go       7.99s  ✗ exit 1
+//	+01:11.0  shell go       running for 60s
+//	+01:24.3  cursor-agent   84.3s  6 tools, 1 failed, 79,650 tokens in, 731 out  doubts: last_command_failed
+//
+// A line begins with the time since its run began. The last line of a run is the run's own,
+// and is never cut.
+package steplog
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// MaxWidth is how many columns a line has at most, unless it is a run's own.
+const MaxWidth = 100
+
+// A Config says how a Log is written.
+type Config struct {
+	Style tree.Style
+	Fold  Fold
+
+	// Out gets whole lines.
+	Out io.Writer
+
+	// Offer, if set, gets the lines of steps instead of Out. It returns false if it would have
+	// to wait: the line is lost then.
+	Offer func(line []byte) bool
+
+	// Recorded says that the steps are not of now, and that Open is not called. The lines of a
+	// run are printed at its end: only then a recording may tell when its first step began.
+	Recorded bool
+}
+
+// A Log prints the steps of runs. It is not safe for concurrent use.
+type Log struct {
+	cfg     Config
+	runs    map[string]*run // that have not ended, by trace id
+	ended   []*run          // the last maxEnded, whose background work may still end
+	pending int             // lines of all runs
+	several bool            // two runs have been open at once: lines say whose they are
+	folded  *run            // whose fold is open
+	name    int             // width of the column of names
+	took    int             // width of the column of durations
+	lost    int             // lines, since the last one that was printed
+	minutes map[string]int  // that open spans have run, by their ids
+	shown   map[string]bool // spans that were printed before they were exported
+}
+
+// A run is what the lines of a run need.
+type run struct {
+	id      string // of the trace
+	shared  bool   // other runs may have the same trace
+	agent   string // other agents are its sub-agents
+	start   uint64 // as far as it is known
+	facts   runs.Run
+	pending []line // printed in the order of their times
+	lastEnd uint64 // of its steps
+}
+
+// A line is what is printed of a step.
+type line struct {
+	at    uint64 // when the step ended
+	agent string // whose step it is
+	name  string
+	color string
+	took  string
+	rest  []tree.Cell
+	open  bool // the step goes on: it has no duration
+}
+
+const (
+	maxEnded   = 64
+	maxPending = 16384
+
+	// minName and minTook are the least widths of their columns. They grow, names up to two
+	// fifths of a line.
+	minName = 13
+	minTook = 5
+)
+
+// New returns a Log.
+func New(cfg Config) *Log {
+	cfg.Style.Width = min(cmp.Or(cfg.Style.Width, MaxWidth), MaxWidth)
+	return &Log{cfg: cfg, runs: map[string]*run{}, shown: map[string]bool{}, name: minName, took: minTook}
+}
+
+// Export adds a finished span, which it does not retain. A step is printed with the next call
+// of Open, because a chat that called tools may be exported after them.
+func (l *Log) Export(span *runs.Span) {
+	kind := span.Kind()
+	if kind == runs.Deltas { // a part of its chat
+		return
+	}
+	r, late := l.runOf(span)
+	r.facts.Add(span)
+	r.start, r.lastEnd = min(r.start, span.Start), max(r.lastEnd, span.End)
+	if id := string(span.ID); l.shown[id] {
+		delete(l.shown, id)
+		return
+	}
+	step := r.line(span)
+	switch {
+	case span.MayBeRoot():
+		r.agent = step.agent // in a recording, a sub-agent's step may have come first
+		l.printPending(r)
+		l.closeFold()
+		l.printRun(r, step)
+		r.shared = len(span.Parent) > 0
+		l.end(r)
+	case late:
+		l.print(r, step)
+	default:
+		l.hold(r, step)
+	}
+}
+
+// runOf returns the run of a span, and whether the run has ended.
+func (l *Log) runOf(span *runs.Span) (r *run, late bool) {
+	id := string(span.TraceID)
+	if r = l.runs[id]; r != nil {
+		return r, false
+	}
+	for _, r := range slices.Backward(l.ended) {
+		if r.id == id && !span.MayBeRoot() && (!r.shared || span.Start < r.lastEnd) {
+			l.several = l.several || len(l.runs) > 0
+			return r, true
+		}
+	}
+	r = &run{id: id, agent: span.Text(semconv.AgentName), start: span.Start}
+	l.runs[id] = r
+	l.several = l.several || len(l.runs) > 1
+	return r, false
+}
+
+// hold adds a line to those that are pending.
+func (l *Log) hold(r *run, step line) {
+	r.pending = append(r.pending, step)
+	if l.pending++; l.pending >= maxPending {
+		l.printPending(r)
+	}
+}
+
+func (l *Log) end(r *run) {
+	delete(l.runs, r.id)
+	if len(l.ended) == maxEnded {
+		l.ended = slices.Delete(l.ended, 0, 1)
+	}
+	l.ended = append(l.ended, &run{id: r.id, shared: r.shared, agent: r.agent, start: r.start, lastEnd: r.lastEnd})
+}
+
+func newLine(span *runs.Span) line {
+	return line{at: span.End, agent: span.Text(semconv.AgentName), name: tree.Title(span), color: tree.Color(span)}
+}
+
+// line describes a finished span.
+func (r *run) line(span *runs.Span) line {
+	step := newLine(span)
+	step.took = tree.Duration(span.Duration())
+	if span.Bool(semconv.TimeEstimated) && span.Duration() < time.Millisecond { // its agent prints no times
+		step.took = ""
+	}
+	if span.Failed {
+		step.add(tree.Red, "✗ "+span.Failure())
+	}
+	var facts []string
+	switch span.Kind() {
+	case runs.Chat:
+		if first := span.FirstChunk(); first > 0 {
+			facts = append(facts, "first chunk "+tree.Duration(first))
+		}
+		facts = append(facts, tree.Used(span.Usage())...)
+	case runs.Agent:
+		own := r.facts
+		if !span.MayBeRoot() {
+			own = runs.Run{Counts: runs.Counts{Tools: int(span.Stated().Tools), ToolErrors: int(span.Stated().ToolErrors)}}
+		}
+		facts = append(facts, tree.Summary(&own))
+	}
+	step.add("", strings.Join(facts, ", "))
+	if about, isPath := span.Detail(); about != "" {
+		step.rest = append(step.rest, tree.Cell{Text: about, Path: isPath, Color: tree.Dim})
+	}
+	if span.Kind() == runs.Chat {
+		step.add(tree.Dim, span.Answer())
+	}
+	return step
+}
+
+func (s *line) add(color, text string) {
+	if text != "" {
+		s.rest = append(s.rest, tree.Cell{Text: text, Color: color})
+	}
+}
+
+// printRun prints the run's own line.
+func (l *Log) printRun(r *run, step line) {
+	step.color = cmp.Or(step.color, tree.Bold)
+	var doubts []string
+	for _, d := range r.facts.Doubts {
+		text := d.Name
+		if d.Count > 1 {
+			text += fmt.Sprintf(" (%d)", d.Count)
+		}
+		doubts = append(doubts, text)
+	}
+	if len(doubts) > 0 {
+		step.add(tree.Red, "doubts: "+strings.Join(doubts, ", "))
+	}
+	style := l.cfg.Style
+	style.Width = math.MaxInt
+	l.write(style.Row(l.row(r, step)))
+}
+
+// printPending prints what a run has pending.
+func (l *Log) printPending(r *run) {
+	slices.SortStableFunc(r.pending, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	for _, step := range r.pending {
+		l.print(r, step)
+	}
+	l.pending -= len(r.pending)
+	r.pending = nil
+}
+
+// print prints the line of a step.
+func (l *Log) print(r *run, step line) {
+	l.fold(r)
+	l.write(l.cfg.Style.Row(l.row(r, step)))
+}
+
+// row returns the cells of a line.
+func (l *Log) row(r *run, step line) []tree.Cell {
+	at := since(r.start, step.at)
+	if l.cfg.Recorded && r.facts.Timeless() {
+		at, step.took = "", ""
+	}
+	row := []tree.Cell{{Text: at, Width: max(len("+00:00.0"), len(at)), Color: tree.Dim}}
+	if l.several {
+		row = append(row, tree.Cell{Text: hex.EncodeToString([]byte(r.id[:min(4, len(r.id))])), Color: tree.Dim})
+	}
+	name := step.name
+	if step.agent != r.agent { // how deep it is shows only when the spans around it end
+		name = "  " + name
+	}
+	l.name = min(max(l.name, tree.Columns(name)), max(minName, l.cfg.Style.Width*2/5))
+	row = append(row, tree.Cell{Text: name, Width: l.name, Color: step.color})
+	if l.took = max(l.took, tree.Columns(step.took)); !step.open {
+		row = append(row, tree.Cell{Text: step.took, Width: l.took})
+	}
+	return append(row, step.rest...)
+}
+
+// since returns the time since a run began.
+func since(start, at uint64) string {
+	tenths := (max(at, start) - start + 5e7) / 1e8
+	minutes := tenths / 600
+	clock := fmt.Sprintf("%02d:%02d.%d", minutes%60, tenths/10%60, tenths%10)
+	if minutes >= 60 {
+		clock = fmt.Sprintf("%d:%s", minutes/60, clock)
+	}
+	return "+" + clock
+}
+
+// write writes whole lines, or counts them as lost.
+func (l *Log) write(lines string) {
+	if l.cfg.Offer == nil {
+		_, _ = io.WriteString(l.cfg.Out, lines) // stderr is where errors are told
+		return
+	}
+	if l.lost > 0 {
+		lines = l.loss() + lines
+	}
+	if l.cfg.Offer([]byte(lines)) {
+		l.lost = 0
+	} else {
+		l.lost++
+	}
+}
+
+func (l *Log) loss() string {
+	return l.cfg.Style.Row([]tree.Cell{{Text: fmt.Sprintf("… lines lost here, because stderr was full: %d", l.lost)}})
+}
+
+// Close prints what is left. It waits for Out.
+func (l *Log) Close() {
+	l.cfg.Offer = nil
+	if l.lost > 0 {
+		l.write(l.loss())
+	}
+	for _, r := range l.runs {
+		l.printPending(r)
+	}
+	l.closeFold()
+}
