@@ -20,7 +20,7 @@ agent's stream through unchanged, and turns each session into a trace:
 
 Spans go to http://localhost:4317 over OTLP/gRPC, unless the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below name another endpoint. A
-collector that is missing, slow or broken never delays the stream; spantee waits
+collector that is missing, slow or broken does not delay the stream; spantee waits
 for it only at exit, at most --flush-timeout. Undelivered spans are spooled on disk
 and sent by a later run.`
 

@@ -66,7 +66,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 
-	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
+	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost, and a slow collector may delay the stream")
 }
 
 // addLogFlag adds --log, which is of no use for what has ended.
