@@ -132,6 +132,9 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 		return end
 	}
 	r := a.recorder.Receipt()
+	if models := a.recorder.Unpriced(); len(models) > 0 {
+		e.say.unpriced(models)
+	}
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	r.UnknownTypes = tracer.UnknownTypes(e.say.unknownTypes(nil))
 	err, written := proc.Unless(time.After(max(time.Until(e.deadline), minWait)), func() error { return a.write(r, o.hangs) })

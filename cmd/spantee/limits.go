@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -19,9 +20,17 @@ type limits struct {
 	ended       bool // the agent, by spantee
 	afterResult bool // it had printed its result and stayed
 
-	runs          map[string]*runs.Run // by trace
+	prices        runs.Prices
+	runs          map[string]*limitedRun // by trace
 	tools, tokens int64
 	cost          float64
+}
+
+// A limitedRun is what counts of a run, so far.
+type limitedRun struct {
+	runs.Run
+	models runs.Models
+	cost   float64 // stated, or else computed
 }
 
 // newLimits returns nil if there are none.
@@ -29,7 +38,7 @@ func newLimits(o limitOptions) *limits {
 	if o == (limitOptions{onLimit: o.onLimit}) {
 		return nil
 	}
-	return &limits{limitOptions: o, started: time.Now(), reached: map[string]bool{}, runs: map[string]*runs.Run{}}
+	return &limits{limitOptions: o, started: time.Now(), reached: map[string]bool{}, runs: map[string]*limitedRun{}}
 }
 
 // mayEnd reports whether spantee may end the agent, which then needs a process group of its
@@ -60,16 +69,21 @@ func (l *limits) consume(s *tracer.Span) {
 	span := s.Facts()
 	run := l.runs[string(span.TraceID)]
 	if run == nil {
-		run = new(runs.Run)
+		run = new(limitedRun)
 		l.runs[string(span.TraceID)] = run
 	}
 	before, tools := run.Usage(), run.Tools
 	run.Add(span)
 	run.Calls, run.ToolNames = nil, nil // not needed
+	run.models.Add(span)
 	used := run.Usage()
 	l.tools += int64(run.Tools - tools)
 	l.tokens += used.InputTokens + used.OutputTokens - before.InputTokens - before.OutputTokens
-	l.cost = math.Round((l.cost+used.Cost-before.Cost)*1e12) / 1e12 // as decimals add up
+	if !used.CostKnown && l.prices != nil {
+		l.prices.Compute(run.Model, &used, slices.Clone(run.models.List))
+	}
+	l.cost = math.Round((l.cost+used.Cost-run.cost)*1e12) / 1e12 // as decimals add up
+	run.cost = used.Cost
 }
 
 // check returns the limits that were reached since the last call. idle is how long the agent

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -59,6 +60,32 @@ func TestMaxCost(t *testing.T) {
 		}
 		if reached != test.want {
 			t.Errorf("%s: reached by span %d, want %d", name, reached, test.want)
+		}
+	}
+}
+
+// What --prices computes of model calls counts until the run states its cost.
+func TestComputedCostOfARun(t *testing.T) {
+	attribute := func(key string, v *commonpb.AnyValue) *commonpb.KeyValue {
+		return &commonpb.KeyValue{Key: key, Value: v}
+	}
+	call := &tracepb.Span{Name: "chat m", TraceId: []byte{1}, ParentSpanId: []byte{1}, Attributes: []*commonpb.KeyValue{
+		attribute(semconv.RequestModel, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "m"}}),
+		attribute(semconv.InputTokens, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: 60}}),
+	}}
+	root := &tracepb.Span{Name: "invoke_agent a", TraceId: []byte{1}, Attributes: []*commonpb.KeyValue{
+		attribute(semconv.BadLines, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}),
+		attribute(semconv.UsageTotalCost, &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: 0.5}}),
+	}}
+	l := newLimits(limitOptions{maxCost: 1})
+	l.prices = runs.Prices{"m": {Input: 0.01}}
+	for i, want := range []float64{0.6, 1.2, 0.5} {
+		wire, err := proto.Marshal([]*tracepb.Span{call, call, root}[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.consume(&tracer.Span{Wire: wire}); l.cost != want {
+			t.Errorf("%v after %d spans, want %v", l.cost, i+1, want)
 		}
 	}
 }

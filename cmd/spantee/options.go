@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -27,6 +30,7 @@ type options struct {
 	tree, log      bool
 	receipt        string
 	failIf         string
+	prices         string
 	summary, quiet bool
 	traceURL       string
 	stallAfter     time.Duration
@@ -61,6 +65,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
 	f.StringVar(&o.failIf, "fail-if", "", "exit with 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
+	addPricesFlag(cmd, &o.prices)
 	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
@@ -72,6 +77,27 @@ func (o *options) addFlags(cmd *cobra.Command) {
 // addLogFlag adds --log, which is of no use for what has ended.
 func (o *options) addLogFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr for each step as it ends, and one a minute while it goes on")
+}
+
+func addPricesFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
+}
+
+// readPrices reads the file of --prices.
+func readPrices(name string) (runs.Prices, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--prices: %w", err)}
+	}
+	defer f.Close()
+	prices, err := runs.ReadPrices(f)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--prices %s: %w", name, err)}
+	}
+	return prices, nil
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.

@@ -15,6 +15,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/condition"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
 )
 
@@ -29,8 +30,8 @@ type receiptSink struct {
 }
 
 // receiptSink returns nil if nobody reads it.
-func (o *options) receiptSink(cfg *config) (*receiptSink, error) {
-	s := &receiptSink{step: newStepSummary(o.quiet), traceLink: cfg.traceLink}
+func (o *options) receiptSink(cfg *config, prices runs.Prices) (*receiptSink, error) {
+	s := &receiptSink{recorder: receipt.Recorder{Prices: prices}, step: newStepSummary(o.quiet), traceLink: cfg.traceLink}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		s.output = os.Getenv("GITHUB_OUTPUT")
 	}
@@ -43,7 +44,8 @@ func (o *options) receiptSink(cfg *config) (*receiptSink, error) {
 			return nil, usageError{fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err)}
 		}
 	}
-	if s.failIf == nil && s.file == "" && s.output == "" && s.step == nil {
+	computes := prices != nil && o.maxCost > 0 // and so names the models without a price
+	if s.failIf == nil && s.file == "" && s.output == "" && s.step == nil && !computes {
 		return nil, nil
 	}
 	return s, nil

@@ -38,8 +38,15 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	say.cfg = cfg
 	s := &sinks{opts: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
+	prices, err := readPrices(o.prices)
+	if err != nil {
+		return nil, err
+	}
+	if s.limits != nil {
+		s.limits.prices = prices
+	}
 	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, say.problem), Sampled: cfg.sampler.Keeps}
-	if s.receipt, err = o.receiptSink(cfg); err != nil {
+	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
 		return nil, err
 	}
 	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
 )
@@ -63,7 +61,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME`; 0s turns this off")
-	f.StringVar(&o.prices, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
+	addPricesFlag(cmd, &o.prices)
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(cmd)
@@ -144,23 +142,6 @@ func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, 
 		return nil, nil, err
 	}
 	return v, added, nil
-}
-
-// readPrices reads the file of --prices.
-func readPrices(name string) (runs.Prices, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	prices, err := runs.ReadPrices(f)
-	if err != nil {
-		err = fmt.Errorf("--prices %s: %w", name, err)
-	}
-	return prices, err
 }
 
 func receiving(v *viewer.Viewer) string {
