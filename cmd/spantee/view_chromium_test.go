@@ -235,7 +235,7 @@ func TestChromiumCompare(t *testing.T) {
 	c.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(1) .pick input")), chromedp.Click(chromedp.CSS("tbody tr:nth-child(2) .pick input")),
 		chromedp.Click(chromedp.CSS("a.button")))
 	c.await(`[...document.querySelectorAll(".scroller canvas")].filter((c) => c.waterfall.rows.length > 0).length === 2`)
-	if table := eval[string](c, `document.querySelector(".difference").innerText`); !strings.Contains(table, "whole session") || !strings.Contains(table, "shell") {
+	if table := eval[string](c, `document.querySelector(".difference").innerText`); !strings.Contains(table, "waiting for the model") || !strings.Contains(table, "shell") {
 		t.Errorf("the difference is %q", table)
 	}
 	c.screenshot("light")

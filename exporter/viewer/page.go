@@ -80,7 +80,6 @@ type Bar struct {
 	Detail     string `json:"detail,omitempty"`
 	Path       bool   `json:"path,omitempty"` // Detail is a path
 	Tool       string `json:"tool,omitempty"`
-	Call       string `json:"call,omitempty"`
 	Turn       int64  `json:"turn,omitempty"`
 	Start      int64  `json:"start"`
 	End        int64  `json:"end"`
@@ -95,7 +94,6 @@ type Bar struct {
 // A ModelCall is what a bar says of a call of a model.
 type ModelCall struct {
 	FirstChunk int64   `json:"firstChunk,omitempty"`
-	Finish     string  `json:"finish,omitempty"`
 	Input      int64   `json:"input,omitempty"`
 	Output     int64   `json:"output,omitempty"`
 	Cached     int64   `json:"cached,omitempty"`
@@ -123,7 +121,6 @@ func newBar(sp stored) (Bar, int) {
 		Op:         string(s.Kind()),
 		Title:      cutText(s.Subject(), maxDetail),
 		Tool:       attribute(semconv.ToolName),
-		Call:       attribute(semconv.ToolCallID),
 		Turn:       s.Int(semconv.TurnNumber),
 		Start:      microseconds(s.Start),
 		End:        microseconds(s.End),
@@ -134,10 +131,6 @@ func newBar(sp stored) (Bar, int) {
 		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.InputTokens, Output: used.OutputTokens, Cached: used.CacheReadTokens, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)
-	if reasons := s.List(semconv.FinishReasons); reasons != nil {
-		list, _ := json.Marshal(reasons) // of strings: without error
-		b.Finish = cutText(string(list), maxDetail)
-	}
 	s.Events(func(e runs.Event) {
 		at := microseconds(e.Time) - b.Start
 		switch kind, _, _ := bytes.Cut(e.Name, []byte(".")); string(kind) {
@@ -153,7 +146,7 @@ func newBar(sp stored) (Bar, int) {
 	})
 	b.Text, b.Thinking, b.Marks = thin(b.Text), thin(b.Thinking), thin(b.Marks)
 	const instant = 10 // bytes of one in an answer
-	size := instant*(len(b.Text)+len(b.Thinking)+len(b.Marks)) + len(b.ID) + len(b.Name) + len(b.Title) + len(b.Detail) + len(b.Tool) + len(b.Call) + len(b.Failure) + len(b.Executable) + len(b.Finish)
+	size := instant*(len(b.Text)+len(b.Thinking)+len(b.Marks)) + len(b.ID) + len(b.Name) + len(b.Title) + len(b.Detail) + len(b.Tool) + len(b.Failure) + len(b.Executable)
 	for _, m := range b.Marks {
 		size += len(m.Name)
 	}
@@ -215,7 +208,6 @@ type Detail struct {
 	Kind       string      `json:"kind"`
 	Status     string      `json:"status"`
 	Message    string      `json:"message"`
-	TraceState string      `json:"traceState"`
 	Start      int64       `json:"start"`
 	End        int64       `json:"end"`
 	Attributes []Attribute `json:"attributes"`
@@ -225,7 +217,6 @@ type Detail struct {
 	Scope      string      `json:"scope"`
 	Dropped    uint32      `json:"dropped"` // attributes, events and links that the sender dropped
 	Omitted    int         `json:"omitted"` // events that are not in this answer
-	Open       bool        `json:"open"`
 }
 
 // An Attribute has its value as text: JavaScript has no 64-bit integers, and
@@ -272,7 +263,6 @@ func newDetail(s *Span) Detail {
 		Kind:       strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
 		Status:     strings.ToLower(strings.TrimPrefix(s.GetStatus().GetCode().String(), "STATUS_CODE_")),
 		Message:    cutText(s.GetStatus().GetMessage(), maxStepBytes),
-		TraceState: cutText(s.GetTraceState(), maxStepBytes),
 		Start:      microseconds(s.GetStartTimeUnixNano()),
 		End:        microseconds(end(s.Span)),
 		Attributes: attributes(s.GetAttributes()),

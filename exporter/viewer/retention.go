@@ -11,7 +11,6 @@ import (
 type Kept struct {
 	Bytes  int64 `json:"bytes"`
 	Limit  int64 `json:"limit,omitempty"`  // bytes
-	Days   int   `json:"days,omitempty"`   // of the oldest
 	Memory bool  `json:"memory,omitempty"` // nothing is on disk
 	Going  Going `json:"going"`
 }
@@ -36,7 +35,7 @@ const (
 
 // kept returns what the store has, and what it will remove before long.
 func (s *Store) kept(from querier, now time.Time) (k Kept, err error) {
-	k = Kept{Limit: s.retain.Bytes, Days: int(s.retain.Age / (24 * time.Hour)), Memory: s.path == ""}
+	k = Kept{Limit: s.retain.Bytes, Memory: s.path == ""}
 	if k.Bytes, err = bytesUsed(from); err != nil {
 		return k, err
 	}

@@ -22,7 +22,6 @@ const TestSpan = "spantee doctor"
 // Runs is the answer for "runs over time": what the runs of a RunsQuery that ended have in
 // common.
 type Runs struct {
-	Total     int         `json:"total"` // sessions in the database
 	Unindexed int         `json:"unindexed,omitempty"`
 	Agents    []string    `json:"agents"`
 	Models    []string    `json:"models"`
@@ -60,7 +59,6 @@ type Measures struct {
 	ToolErrors   int64    `json:"toolErrors"`
 	Input        int64    `json:"input"`
 	Output       int64    `json:"output"`
-	Cached       int64    `json:"cached"`
 	Stated       float64  `json:"stated"`
 	StatedRuns   int      `json:"statedRuns"`
 	Computed     float64  `json:"computed"`
@@ -230,7 +228,7 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 		return a, err
 	}
 	a = t.answer()
-	a.Total, a.Unindexed, a.Agents, a.Models = l.Total, l.Unindexed, l.Agents, l.Models
+	a.Unindexed, a.Agents, a.Models = l.Unindexed, l.Agents, l.Models
 	for _, p := range a.Peaks {
 		found, _, err := s.sessions(from, listed+`WHERE row = ?`, p.row)
 		if err != nil {
@@ -362,7 +360,6 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 	m.ToolErrors += o.toolErrors
 	m.Input += o.usage.InputTokens
 	m.Output += o.usage.OutputTokens
-	m.Cached += o.usage.CacheReadTokens
 	switch {
 	case computed:
 		m.Computed += cost

@@ -252,10 +252,9 @@ func (v *server) detail(r *http.Request, id traceID) (d Detail, found bool, err 
 	if err != nil || len(b) != len(spanID{}) {
 		return d, false, nil
 	}
-	s, open, err := v.store.Span(r.Context(), id, spanID(b))
+	s, err := v.store.Span(r.Context(), id, spanID(b))
 	if s != nil {
 		d = newDetail(s)
-		d.Open = open
 	}
 	return d, s != nil, err
 }

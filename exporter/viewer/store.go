@@ -606,23 +606,23 @@ func (s *Store) Spans(ctx context.Context, id traceID, since int64) (list []Span
 	return list, seq, nil
 }
 
-// Span returns one span, nil if it is not there, and whether it is open.
-func (s *Store) Span(ctx context.Context, id traceID, span spanID) (found *Span, open bool, err error) {
+// Span returns one span, nil if it is not there.
+func (s *Store) Span(ctx context.Context, id traceID, span spanID) (found *Span, err error) {
 	from := s.read.during(ctx)
 	row, _, err := s.find(from, id)
 	if err != nil || row == 0 {
-		return nil, false, err
+		return nil, err
 	}
 	for sp, err := range spansAndOpen(from, row, 0) {
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if bytes.Equal(sp.read().ID, span[:]) {
 			decoded := decoder{}.decode(sp)
-			return &decoded, sp.n == 0, nil
+			return &decoded, nil
 		}
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // A decoder decodes spans. It decodes an origin once.

@@ -21,10 +21,8 @@ type Session struct {
 	FirstChunk   int64        `json:"firstChunk"`         // microseconds
 	Input        int64        `json:"input"`
 	Output       int64        `json:"output"`
-	Cached       int64        `json:"cached"`            // read from the cache, part of Input
-	Written      int64        `json:"written,omitempty"` // to the cache, part of Input
-	Cost         float64      `json:"cost"`              // US dollars
-	CostStated   bool         `json:"costStated,omitempty"`
+	Cached       int64        `json:"cached"`           // read from the cache, part of Input
+	Cost         float64      `json:"cost"`             // US dollars
 	Ended        bool         `json:"ended"`            // its root has arrived
 	Failure      string       `json:"failure"`          // the root's, if it failed
 	Doubts       []runs.Doubt `json:"doubts,omitempty"` // what makes its success doubtful
@@ -39,7 +37,7 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 	return Session{
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
 		Start: microseconds(r.Start), End: microseconds(r.End), Timeless: r.Timeless(),
-		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Written: u.CacheWriteTokens, Cost: u.Cost, CostStated: u.CostKnown,
+		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Cost: u.Cost,
 		Failure: r.Failure, Doubts: r.Doubts, LastReceived: now.UnixMicro(),
 	}
 }

@@ -5,7 +5,7 @@ interface Session {
   id: string; name: string; service: string; agent: string; model: string; prompt: string; first: string; folder: string; failure: string;
   start: number; end: number; came: number; firstChunk: number;
   spans: number; errors: number; turns: number; tools: number; toolErrors: number;
-  input: number; output: number; cached: number; written?: number; cost: number; costStated?: boolean;
+  input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
 interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
@@ -13,7 +13,7 @@ interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {
   seq: number; order: string[];
-  sessions: Session[]; matching: number; total: number; spans: number; agents: string[]; models: string[];
+  sessions: Session[]; matching: number; total: number; spans: number; unindexed?: number; agents: string[]; models: string[];
   kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
 }
 interface Bar {
@@ -39,12 +39,12 @@ interface Detail {
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
 interface RunsAnswer {
-  total: number; unindexed?: number; agents: string[]; models: string[]; all: Measures; groups: Group[]; days: Group[];
+  unindexed?: number; agents: string[]; models: string[]; all: Measures; groups: Group[]; days: Group[];
   tools: { name: string; calls: number; failed: number; total: number; p50: number | null; p95: number | null }[];
   errors: { name: string; runs: number }[]; peaks: { title: string; value: number; computed?: boolean; session: Session }[];
 }
 type Times = "durationP50" | "durationP95" | "firstP50" | "firstP95" | "toolP50" | "toolP95";
-type Sums = "runs" | "failed" | "timeless" | "tools" | "toolErrors" | "input" | "output" | "cached" | "stated" | "statedRuns" | "computed" | "computedRuns";
+type Sums = "runs" | "failed" | "timeless" | "tools" | "toolErrors" | "input" | "output" | "stated" | "statedRuns" | "computed" | "computedRuns";
 type Measures = Record<Times, number | null> & Record<Sums, number>;
 type Group = Measures & { name: string };
 type Named = Pick<Session, "name" | "agent" | "service" | "model" | "prompt" | "first">;

@@ -9,14 +9,14 @@ const mostSteps = 1500; // of each: their product is what it takes
 
 // stepsOf are what an agent did, in order: its turns and calls.
 /** @param {Trace} trace */
-export function stepsOf(trace) {
+function stepsOf(trace) {
   return trace.nodes.filter((n) => n.op === "chat" || n.op === "tool" || n.op === "approval");
 }
 
 // signature says what makes two steps the same. Turns are the same whatever
 // they said; calls are, if they were about the same.
 /** @param {TraceNode} n */
-export function signature(n) {
+function signature(n) {
   if (n.op === "chat") return "chat";
   return `${n.op} ${n.op === "tool" ? toolName(n) : n.title} ${n.detail}`;
 }

@@ -35,22 +35,38 @@ export const getRuns = (query, signal) => json("api/runs", query, signal);
 /** @type {(id: string, kind: string, without: string[]) => string} */
 export const exportPath = (id, kind, without) => `${session(id)}/export.${kind}?${new URLSearchParams(without.map((part) => ["without", part]))}`;
 
-// change pins, unpins or deletes a session.
-/** @param {string} id @param {string} what */
-export async function change(id, what) {
-  const answer = await fetch(`${session(id)}/${what}`, { method: "POST" });
-  if (!answer.ok) throw new Error((await answer.text()).trim());
-}
-
 /** @type {(id: string, query: string, signal: AbortSignal) => Promise<Hits>} */
 export const getHits = (id, query, signal) => json(`${session(id)}/hits`, new URLSearchParams({ q: query }), signal);
 
-// addFile sends a file that was dropped on the page, and returns the ids of its traces.
-/** @param {File} file @returns {Promise<string[]>} */
-export async function addFile(file) {
-  const answer = await fetch(`api/files?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+/** @param {string} path @param {File} [body] */
+async function post(path, body) {
+  const answer = await fetch(path, { method: "POST", body });
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
+}
+
+// change pins, unpins or deletes a session.
+/** @type {(id: string, what: string) => Promise<void>} */
+export const change = (id, what) => post(`${session(id)}/${what}`);
+
+// addFile sends a file that was dropped on the page, and returns the ids of its traces.
+/** @type {(file: File) => Promise<string[]>} */
+export const addFile = (file) => post(`api/files?name=${encodeURIComponent(file.name)}`, file);
+
+// oneAtATime returns a function that does work. Calls meanwhile make it do the work once more.
+/** @param {AbortSignal} signal @param {() => Promise<void>} work */
+export function oneAtATime(signal, work) {
+  let busy = false, again = false;
+  return async () => {
+    again = busy;
+    if (busy) return;
+    busy = true;
+    do {
+      again = false;
+      await work();
+    } while (again && !signal.aborted);
+    busy = false;
+  };
 }
 
 // watch calls changed with the ids of traces that have grown, and with null

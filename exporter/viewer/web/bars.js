@@ -55,31 +55,30 @@ function drawTurn(pen, w, n, b, x0, x1) {
 // however many there are.
 /** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b @param {string} ink */
 function rhythm(pen, w, times, b, ink) {
-  const end = Math.min(b.x + b.width, w.width);
-  let i = lowerBound(times, w.trace.start + w.at(Math.max(b.x, w.left)));
-  while (i < times.length) {
-    const x = Math.floor(w.x(times[i]));
-    if (x > end) return;
-    const next = Math.max(i + 1, lowerBound(times, w.trace.start + w.at(x + 1), i));
-    pen.fill(ink, x, b.y, 1, b.height, Math.min(1, 0.5 + 0.15 * (next - i)));
-    i = next;
-  }
+  inSight(w, times, b, 1, (x, n) => pen.fill(ink, x, b.y, 1, b.height, Math.min(1, 0.5 + 0.15 * n)));
 }
 
 /** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b */
 function drawMarks(pen, w, times, b) {
+  inSight(w, times, b, 2, (x) => pen.fill("text", x, b.y - 2, 1, b.height + 4, 0.7));
+}
+
+// inSight calls draw where instants are, with how many there are in so many pixels.
+/** @param {Waterfall} w @param {number[]} times @param {Box} b @param {number} pixels @param {(x: number, n: number) => void} draw */
+function inSight(w, times, b, pixels, draw) {
   const end = Math.min(b.x + b.width, w.width);
   let i = lowerBound(times, w.trace.start + w.at(Math.max(b.x, w.left)));
   while (i < times.length) {
     const x = Math.floor(w.x(times[i]));
     if (x > end) return;
-    pen.fill("text", x, b.y - 2, 1, b.height + 4, 0.7);
-    i = Math.max(i + 1, lowerBound(times, w.trace.start + w.at(x + 2), i));
+    const next = Math.max(i + 1, lowerBound(times, w.trace.start + w.at(x + pixels), i));
+    draw(x, next - i);
+    i = next;
   }
 }
 
 /** @param {number[]} list @param {number} value */
-export function lowerBound(list, value, low = 0) {
+function lowerBound(list, value, low = 0) {
   let high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;

@@ -131,7 +131,7 @@ export function toolStats(trace) {
 
 // quantile of a sorted list is one of its values: that of the nearest rank.
 /** @param {number[]} sorted @param {number} q */
-export function quantile(sorted, q) {
+function quantile(sorted, q) {
   return sorted.length ? sorted[Math.max(0, Math.ceil(sorted.length * q) - 1)] : NaN;
 }
 

@@ -3,8 +3,8 @@
 // by step.
 
 import { align, alignLines } from "./align.js";
-import { timeSpent, toolStats } from "./breakdown.js";
-import { fill, h } from "./dom.js";
+import { timeSpent } from "./breakdown.js";
+import { fill, h, headings } from "./dom.js";
 import { parseFilter } from "./finding.js";
 import { count, duration, plural } from "./format.js";
 import { rowHeight } from "./layout.js";
@@ -99,9 +99,6 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
 }
 
-/** @type {(names: string[]) => Element} */
-const headings = (names) => h("thead", {}, h("tr", {}, names.map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t))));
-
 const shown = 400;
 
 // steps has the two sessions' steps in pairs, and says where they first differ.
@@ -124,29 +121,19 @@ function steps(a, b) {
 // difference has a line for everything that took time in one of the two.
 /** @param {Trace} a @param {Trace} b */
 function difference(a, b) {
-  /** @type {Map<string, { label: string, us: number[], calls: string[] }>} */
+  /** @type {Map<string, { label: string, us: number[] }>} */
   const lines = new Map();
-  /** @type {(key: string, label: string, side: number, us: number, calls?: string) => void} */
-  const put = (key, label, side, us, calls = "") => {
-    const line = lines.get(key) ?? { label, us: [0, 0], calls: ["", ""] };
-    line.us[side] = us;
-    line.calls[side] = calls;
-    lines.set(key, line);
-  };
   [a, b].forEach((trace, side) => {
-    const calls = new Map(toolStats(trace).map((s) => [s.tool, count(s.calls)]));
-    put("", "whole session", side, trace.duration, "");
-    for (const p of timeSpent(trace).parts) put(p.key, p.label, side, p.us, p.order === 2 ? calls.get(p.label) : "");
+    for (const p of timeSpent(trace).parts) {
+      const line = lines.get(p.key) ?? { label: p.label, us: [0, 0] };
+      line.us[side] = p.us;
+      lines.set(p.key, line);
+    }
   });
   const rows = [...lines.values()].sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
   /** @type {(us: number) => string} */
   const time = (us) => (us === 0 ? "–" : duration(us));
-  /** @type {(us: number) => string} */
-  const signed = (us) => (us === 0 ? "–" : (us > 0 ? "+" : "") + duration(us));
-  return h("table", { class: "stats difference" }, headings(["Time in", "Left", "calls", "Right", "calls", "Difference"]),
-    h("tbody", {}, rows.map((r) => h("tr", {},
-      h("th", { scope: "row" }, r.label),
-      h("td", { class: "num" }, time(r.us[0])), h("td", { class: "num dim" }, r.calls[0] || "–"),
-      h("td", { class: "num" }, time(r.us[1])), h("td", { class: "num dim" }, r.calls[1] || "–"),
-      h("td", { class: "num" }, signed(r.us[1] - r.us[0]))))));
+  return h("table", { class: "stats difference" }, headings(["Time in", "Left", "Right", "Difference"]),
+    h("tbody", {}, rows.map(({ label, us: [left, right] }) => h("tr", {}, h("th", { scope: "row" }, label),
+      [time(left), time(right), (right > left ? "+" : "") + time(right - left)].map((t) => h("td", { class: "num" }, t))))));
 }

@@ -104,7 +104,7 @@ function section(title, ...children) {
 }
 
 /** @param {Attribute[]} attributes */
-export function table(attributes) {
+function table(attributes) {
   if (!attributes.length) return h("p", { class: "dim" }, "None.");
   const sorted = [...attributes].sort((a, b) => (a.key < b.key ? -1 : 1));
   return h("table", { class: "attributes" }, h("tbody", {}, sorted.map((a) =>

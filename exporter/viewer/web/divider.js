@@ -1,31 +1,22 @@
 // @ts-check
 // The divider between the waterfall and what is beside it, which moves by mouse and keyboard.
 
-import { h } from "./dom.js";
+import { h, store, stored } from "./dom.js";
 
 const key = "spantee.side";
-const least = 20, most = 75; // percent of the width
+const least = 20, usual = 40, most = 75; // percent of the width
 
 /** @param {HTMLElement} split what is divided */
 export function divider(split) {
   const element = h("div", { class: "divider", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "Width of the transcript", "aria-valuemin": least, "aria-valuemax": most });
-  let side = 40;
+  let side = Number(stored(key)) || usual;
   /** @param {number} percent */
   const set = (percent) => {
     side = Math.min(Math.max(percent, least), most);
     split.style.setProperty("--side", `${side}%`);
     element.setAttribute("aria-valuenow", String(Math.round(side)));
-    try {
-      localStorage.setItem(key, String(side));
-    } catch {
-      // It lasts as long as the page.
-    }
+    store(key, String(side));
   };
-  try {
-    side = Number(localStorage.getItem(key)) || side;
-  } catch {
-    // No storage, as in a private window.
-  }
   set(side);
   element.addEventListener("pointerdown", (e) => {
     e.preventDefault();
@@ -41,6 +32,6 @@ export function divider(split) {
     e.preventDefault();
     set(side + (e.key === "ArrowLeft" ? 2 : -2));
   });
-  element.addEventListener("dblclick", () => set(40));
+  element.addEventListener("dblclick", () => set(usual));
   return element;
 }

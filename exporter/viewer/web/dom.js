@@ -35,6 +35,29 @@ export function arrange(parent, order) {
   order.forEach((el, i) => { if (parent.children[i] !== el) parent.insertBefore(el, parent.children[i] ?? null); });
 }
 
+// stored and store use what the browser keeps: nothing, in a private window.
+/** @param {string} key */
+export function stored(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} key @param {string} value */
+export function store(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // It lasts as long as the page.
+  }
+}
+
+// headings are the first row of a table.
+/** @type {(names: string[]) => Element} */
+export const headings = (names) => h("thead", {}, h("tr", {}, names.map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t))));
+
 // help is a table of keys and what they do.
 /** @param {string[][]} rows */
 export function help(rows) {

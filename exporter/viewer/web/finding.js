@@ -1,6 +1,6 @@
 // @ts-check
 // What a filter of spans means: all its words have to match. A word is text of
-// a span, or one of these: is:error, is:open, is:slow, op:chat, tool:shell.
+// a span, or one of these: is:error, is:open, is:wait, op:chat, tool:shell.
 
 /** @param {string} text @returns {Match | null} */
 export function parseFilter(text) {

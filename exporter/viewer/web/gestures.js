@@ -1,9 +1,8 @@
 // @ts-check
 // Mouse, wheel and keys on a waterfall.
 
-import { duration } from "./format.js";
 import { axisHeight, lead, rowHeight } from "./layout.js";
-import { rowDetail } from "./words.js";
+import { spoken } from "./words.js";
 
 /** @param {Waterfall} w */
 export function gestures(w) {
@@ -110,15 +109,7 @@ function hover(w, e) {
     w.tip.hidden = true;
     return;
   }
-  w.tip.textContent = [
-    n.bar.name,
-    rowDetail(n, w.trace.session?.folder),
-    w.trace.timeless ? "" : `${duration(n.duration)} from ${duration(n.start - w.trace.start)}`,
-    n.firstChunk ? `first chunk after ${duration(n.firstChunk - n.start)}` : "",
-    n.chunks ? `${n.chunks} chunks` : "",
-    n.open ? "still running" : "",
-    ...n.notes(),
-  ].filter(Boolean).join(" · ");
+  w.tip.textContent = spoken(n, w.trace);
   w.tip.hidden = false;
   const width = w.tip.offsetWidth;
   w.tip.style.left = `${Math.max(4, Math.min(x + 12, w.width - width - 4))}px`;

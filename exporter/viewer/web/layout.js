@@ -2,7 +2,7 @@
 // Sizes in the waterfall, in pixels.
 export const axisHeight = 28;
 export const rowHeight = 24;
-export const indent = 14;
+const indent = 14;
 
 // lead is where the row of a node begins. Where there is little room, rows move left.
 /** @type {(n: TraceNode, narrow: boolean) => number} */

@@ -1,7 +1,7 @@
 // @ts-check
 // The list of sessions.
 
-import { getHits, listSessions, offline } from "./api.js";
+import { getHits, listSessions, offline, oneAtATime } from "./api.js";
 import { dropFiles } from "./drop.js";
 import { arrange, copyButton, fill, h, help, inField } from "./dom.js";
 import { Filters, parameters, since } from "./filters.js";
@@ -65,16 +65,11 @@ export function listView({ main, signal, address }) {
   const rows = new Map(); // by trace id
   /** @type {Set<string>} */
   const picked = new Set();
-  let busy = false, again = false, drawn = 0;
+  let drawn = 0; // when
 
   const query = () => ({ ...filters.chosen, sort, offset: offset ? String(offset) : "" });
 
-  async function refresh() {
-    if (busy) {
-      again = true;
-      return;
-    }
-    busy = true;
+  const refresh = oneAtATime(signal, async () => {
     const wait = drawn + interval - performance.now();
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
@@ -83,13 +78,8 @@ export function listView({ main, signal, address }) {
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
     }
-    busy = false;
     drawn = performance.now();
-    if (again && !signal.aborted) {
-      again = false;
-      refresh();
-    }
-  }
+  });
 
   // ask asks for the sessions that changed since the last answer to the same question, and puts them with the others.
   /** @type {{ question: string, seq: number, sessions: Map<string, Session> }} */
@@ -326,6 +316,7 @@ function footer(l, offset) {
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
   if (l.total) facts.push(plural(l.spans, "span"));
+  if (l.unindexed) facts.push(`${plural(l.unindexed, "session")} not indexed yet`);
   if (l.kept.limit) facts.push(`${size(l.kept.bytes)} of ${size(l.kept.limit)}${l.kept.memory ? " in memory: nothing is kept" : ""}`);
   if (l.kept.going.sessions) facts.push(`${plural(l.kept.going.sessions, "session")} not changed since ${moment(l.kept.going.before)} will be removed next: pin what should stay, or raise --keep`);
   return facts.join(" · ");

@@ -2,7 +2,7 @@
 // A Loader keeps a trace up to date: it asks for what is new, one question at
 // a time.
 
-import { getSession } from "./api.js";
+import { getSession, oneAtATime } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class Loader {
@@ -15,35 +15,25 @@ export class Loader {
     this.draw = draw;
     this.fail = fail;
     this.moved = moved;
-    this.busy = this.again = false;
+    this.load = oneAtATime(signal, () => this.ask());
     this.load();
   }
 
-  async load() {
-    if (this.busy) {
-      this.again = true;
-      return;
-    }
-    this.busy = true;
+  async ask() {
     try {
-      let more = true;
-      while (more && !this.signal.aborted) {
+      for (let more = true; more && !this.signal.aborted;) {
         const overview = await getSession(this.trace.id, this.trace.seq, this.signal);
-        if (overview.session.id !== this.trace.id && !this.signal.aborted) {
+        if (this.signal.aborted) return;
+        if (overview.session.id !== this.trace.id) {
           this.moved(overview.session.id);
           return;
         }
         more = overview.more;
         this.trace.merge(overview);
-        if (!this.signal.aborted) this.draw(this.trace);
+        this.draw(this.trace);
       }
     } catch (e) {
       if (!this.signal.aborted) this.fail(e);
-    }
-    this.busy = false;
-    if (this.again && !this.signal.aborted) {
-      this.again = false;
-      this.load();
     }
   }
 

@@ -4,7 +4,7 @@
 
 import { getRuns } from "./api.js";
 import { chart } from "./chart.js";
-import { fill, h } from "./dom.js";
+import { fill, h, headings } from "./dom.js";
 import { Filters, parameters } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, money, percent, plural, roughly } from "./format.js";
@@ -141,7 +141,7 @@ export function runsView({ main, crumbs, signal, address }) {
       { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
     ], called.map((t) => ({ ...t, rate: t.failed / t.calls }))));
     fill(failures, wrong.length > 0 && h("h2", {}, "Errors"), wrong.length > 0 && h("table", { class: "stats" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Error"), h("th", { scope: "col", class: "num" }, "Runs"))),
+      headings(["Error", "Runs"]),
       h("tbody", {}, wrong.slice(0, mostShown).map((e) => h("tr", {}, h("th", { scope: "row" }, to("error", e.name)), h("td", { class: "num" }, count(e.runs)))))));
   }
 
@@ -173,7 +173,7 @@ export function runsView({ main, crumbs, signal, address }) {
   function compareGroups(groups) {
     const [a, b] = picked.map((name) => groups.find((g) => g.name === name));
     difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
-      h("thead", {}, h("tr", {}, ["Measure", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+      headings(["Measure", a.name, b.name, "Change"]),
       h("tbody", {}, columns.map(({ key, title, long, cell }) => h("tr", {},
         h("th", { scope: "row" }, long ?? title), h("td", { class: "num" }, cell(a)), h("td", { class: "num" }, cell(b)),
         h("td", { class: "num" }, change(Number(a[key]), Number(b[key])))))))] : []));

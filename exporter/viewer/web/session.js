@@ -1,7 +1,7 @@
 // @ts-check
 // One session: what it was, where its time went, its waterfall and its transcript.
 
-import { change, exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
+import { change, exportPath, getSession, getSteps, listSessions, offline, oneAtATime } from "./api.js";
 import { Details } from "./details.js";
 import { divider } from "./divider.js";
 import { copyButton, fill, h, help, inField } from "./dom.js";
@@ -137,8 +137,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 
   // The content comes after the first picture.
   let reading = false;
-  async function readMore() {
-    if (reading) return;
+  const readMore = oneAtATime(signal, async () => {
     reading = true;
     try {
       for (let more = true; more && !signal.aborted;) {
@@ -159,7 +158,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     }
     reading = false;
     found();
-  }
+  });
 
   function headline() {
     act.show(loader.trace.session);

@@ -3,7 +3,7 @@
 
 // localDay is the day of an instant in microseconds, as YYYY-MM-DD.
 /** @param {number} us */
-export function localDay(us) {
+function localDay(us) {
   const at = new Date(us / 1e3);
   /** @type {(n: number) => string} */
   const two = (n) => String(n).padStart(2, "0");

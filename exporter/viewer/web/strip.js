@@ -2,7 +2,7 @@
 // The line that says where the time went, and the table of tools.
 
 import { timeSpent, toolStats } from "./breakdown.js";
-import { h } from "./dom.js";
+import { h, headings } from "./dom.js";
 import { toolWord } from "./finding.js";
 import { count, duration, percent } from "./format.js";
 
@@ -55,7 +55,7 @@ export function toolTable(trace, filter) {
   if (!stats.length) return h("p", { class: "dim" }, "No tools.");
   const most = stats[0].total || 1;
   return h("table", { class: "stats" },
-    h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", ...(timed ? ["Total", "p95"] : [])].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+    headings(["Tool", "Calls", "Failed", ...(timed ? ["Total", "p95"] : [])]),
     h("tbody", {}, stats.slice(0, 100).map((s) => {
       const bar = h("i");
       bar.style.width = `${timed ? 100 * s.total / most : 0}%`;

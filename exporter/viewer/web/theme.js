@@ -1,6 +1,8 @@
 // @ts-check
 // The theme follows the system until the button says otherwise.
 
+import { store, stored } from "./dom.js";
+
 const key = "spantee.theme";
 /** @type {Record<string, string>} */
 const next = { auto: "light", light: "dark", dark: "auto" };
@@ -12,13 +14,8 @@ const resolved = new Map();
 /** @type {HTMLElement | undefined} */
 let probe;
 
-let chosen = "auto";
-try {
-  const stored = localStorage.getItem(key) ?? "";
-  if (next[stored]) chosen = stored;
-} catch {
-  // No storage, as in a private window.
-}
+const last = stored(key) ?? "";
+let chosen = next[last] ? last : "auto";
 
 function apply() {
   document.documentElement.style.colorScheme = chosen === "auto" ? "" : chosen;
@@ -33,11 +30,7 @@ export function startTheme(button) {
   };
   button.addEventListener("click", () => {
     chosen = next[chosen];
-    try {
-      localStorage.setItem(key, chosen);
-    } catch {
-      // It lasts as long as the page.
-    }
+    store(key, chosen);
     label();
     apply();
   });

@@ -74,7 +74,7 @@ const kinds = { agent: "agent", chat: "turn", tool: "tool", approval: "approval"
 
 // lastPrompt is what the user said last, in gen_ai.input.messages.
 /** @param {string} [text] */
-export function lastPrompt(text) {
+function lastPrompt(text) {
   const messages = list(text).filter((m) => m?.role === "user");
   const said = messages.map((m) => partsOf(m).filter((p) => p?.type === "text" && typeof p.content === "string").map((p) => p.content).join("\n"));
   return said.filter(Boolean).pop() ?? "";
@@ -82,7 +82,7 @@ export function lastPrompt(text) {
 
 // answer is what gen_ai.output.messages say, null if they say nothing.
 /** @param {string} [text] */
-export function answer(text) {
+function answer(text) {
   /** @type {Said[]} */
   const said = [];
   for (const m of list(text)) {

@@ -162,20 +162,12 @@ export class Waterfall {
     return this.lines[Math.floor((y + this.scroller.scrollTop - axisHeight) / rowHeight)] ?? null;
   }
 
-  // bar is where the bar of a span is drawn, in pixels of the canvas.
-  /** @param {string} id */
-  bar(id) {
-    const n = this.trace.byId.get(id);
-    if (!n || n.row < 0) return null;
-    return bar(this, n);
-  }
-
   draw() {
     const { pen, width, height, left } = this;
     pen.clear(width, height);
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight));
     const last = Math.min(this.lines.length, Math.ceil((this.scroller.scrollTop + height - axisHeight) / rowHeight));
-    const axis = this.axis();
+    const axis = steps(this.timeline.from, this.timeline.to, Math.max(2, this.plot / 90));
 
     for (let i = first; i < last; i++) {
       const id = this.lines[i]?.id;
@@ -194,11 +186,6 @@ export class Waterfall {
     this.drawAxis(axis);
     pen.fill("line", Math.round(left) - 1, 0, 1, height);
     if (!this.marked) this.marked = performance.mark("waterfall"); // how long it took is to be seen in the browser's tools
-  }
-
-  axis() {
-    const { from, to } = this.timeline;
-    return steps(from, to, Math.max(2, this.plot / 90));
   }
 
   /** @param {ReturnType<typeof steps>} axis */

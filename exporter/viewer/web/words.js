@@ -98,11 +98,10 @@ export function rowDetail(n, folder = "") {
   return n.bar.path && folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
 }
 
-// spoken is a span in a sentence, for who cannot see the bars.
+// spoken is a span in a sentence, for who cannot see its bar whole, or at all.
 /** @param {TraceNode} n @param {Trace} trace */
 export function spoken(n, trace) {
-  const parts = [n.bar.name, rowDetail(n), trace.time(n.duration), trace.timeless ? "" : `at ${duration(n.start - trace.start)}`];
-  if (n.open) parts.push("still running");
-  if (n.failure) parts.push(`failed: ${n.failure}`);
-  return parts.filter(Boolean).join(", ");
+  const when = trace.timeless ? [] : [duration(n.duration), `at ${duration(n.start - trace.start)}`];
+  const first = n.firstChunk > n.start && `first chunk after ${duration(n.firstChunk - n.start)}`;
+  return [n.bar.name, rowDetail(n, trace.session?.folder), ...when, first, n.chunks && plural(n.chunks, "chunk"), n.open && "still running", n.failure && "failed", ...n.notes()].filter(Boolean).join(", ");
 }
