@@ -3,15 +3,19 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // withTexts gives a session texts of many heights, each with a word of its own: some of it is
@@ -130,6 +134,13 @@ type liveAgent struct {
 	t     *testing.T
 	lines *os.File
 	n     int
+	last  int64 // stamp, in milliseconds
+}
+
+// stamp returns the time, later than the last one: calls of one instant have no order.
+func (a *liveAgent) stamp() int64 {
+	a.last = max(time.Now().UnixMilli(), a.last+1)
+	return a.last
 }
 
 func (a *liveAgent) print(line map[string]any) {
@@ -144,11 +155,28 @@ func (a *liveAgent) print(line map[string]any) {
 	}
 }
 
+// liveRun starts a filter with a viewer, and an agent that has printed its first line.
+func liveRun(t *testing.T) (viewerRun, *liveAgent) {
+	t.Helper()
+	stdin, lines, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = lines.Close()
+		_ = stdin.Close()
+	})
+	a := &liveAgent{t: t, lines: lines}
+	v := startView(t, stdin, "--view", "--content", "full")
+	a.print(map[string]any{"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/home/dev/shop", "model": "GPT-5", "permissionMode": "default"})
+	return v, a
+}
+
 // call prints a call whose output has so many lines.
 func (a *liveAgent) call(lines int) {
 	a.t.Helper()
 	a.n++
-	now := time.Now().UnixMilli()
+	now := a.stamp()
 	call := map[string]any{"args": map[string]any{"command": fmt.Sprint("go test ./p", a.n)}}
 	line := func(subtype string) map[string]any {
 		return map[string]any{"type": "tool_call", "subtype": subtype, "call_id": fmt.Sprint("call_", a.n), "tool_call": map[string]any{"shellToolCall": call}, "timestamp_ms": now}
@@ -158,20 +186,31 @@ func (a *liveAgent) call(lines int) {
 	a.print(line("completed"))
 }
 
+// followed watches the transcript and the waterfall at each frame: how many frames in a row their
+// ends were out of sight at most, and which heights the last steps had.
+const followed = `(() => {
+	const seen = window.followed = { lost: 0, now: 0, frames: 0, heights: [], missed: "" };
+	const look = () => {
+		const panel = document.querySelector("#panel-transcript").getBoundingClientRect(), last = [...document.querySelectorAll(".entry")].at(-1)?.getBoundingClientRect();
+		const w = document.querySelector(".scroller canvas").waterfall, end = w.y(w.lines.length) - w.height;
+		const ok = !last || last.top < panel.bottom && last.bottom <= panel.bottom + 1 && end <= 0;
+		if (last && !seen.heights.includes(Math.round(last.height))) seen.heights.push(Math.round(last.height));
+		seen.now = ok ? 0 : seen.now + 1;
+		if (seen.now > seen.lost) seen.missed = [last.top, last.bottom, panel.top, panel.bottom, end].map(Math.round).join();
+		seen.lost = Math.max(seen.lost, seen.now);
+		seen.frames++;
+		requestAnimationFrame(look);
+	};
+	look();
+	return true;
+})()`
+
 // A session that goes on stays at its end, whatever the heights of its steps are, and where one
-// has scrolled to, however many come.
+// has scrolled to, however many come. 600 lines are as many as an agent prints in minutes.
 func TestChromiumFollow(t *testing.T) {
 	c := startChromium(t)
 	c.do(chromedp.EmulateViewport(1280, 800))
-	stdin, lines, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	defer lines.Close()
-	v := startView(t, stdin, "--view", "--content", "full")
-	a := &liveAgent{t: t, lines: lines}
-	a.print(map[string]any{"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/home/dev/shop", "model": "GPT-5", "permissionMode": "default"})
+	v, a := liveRun(t)
 	c.open(v.page + "/#/latest")
 	c.await(`%s.trace.live`, waterfall)
 
@@ -182,13 +221,29 @@ func TestChromiumFollow(t *testing.T) {
 	shows := func(n int) string {
 		return fmt.Sprintf(`%s.trace.nodes.some((n) => n.detail === "go test ./p%d")`, waterfall, n)
 	}
-	for i := range 40 {
-		a.call(i * 7 % 20)
+	eval[bool](c, followed)
+	for a.n < 300 {
+		for range 1 + a.n%9 { // that many come at once
+			a.call(a.n * 7 % 20)
+		}
 		c.await(`%s && %s`, shows(a.n), atEnd)
+	}
+	seen := eval[struct {
+		Lost, Frames int
+		Heights      []int
+		Missed       string
+	}](c, `window.followed`)
+	t.Logf("%d frames, steps of %d to %d pixels", seen.Frames, slices.Min(seen.Heights), slices.Max(seen.Heights))
+	if seen.Lost > 1 { // a frame may come between a step and the place for it
+		t.Errorf("the end was out of sight for %d frames in a row: %s", seen.Lost, seen.Missed)
+	}
+	if slices.Min(seen.Heights) > 60 || slices.Max(seen.Heights) < 380 {
+		t.Errorf("the last steps were of %v pixels", seen.Heights)
 	}
 	c.screenshot("end")
 
-	// Scrolled up, nothing moves.
+	// Scrolled up, nothing moves once all calls have ended: they are sorted by that.
+	c.await(`%s.trace.nodes.filter((n) => n.open).length < 3`, waterfall)
 	c.click(`(() => { const box = document.querySelector("#panel-transcript").getBoundingClientRect(); return { x: box.left + 5, y: box.top + 300 }; })()`)
 	eval[bool](c, `(() => { document.querySelector("#panel-transcript").scrollTop -= 1500; %s.scroller.scrollTop -= 300; return true; })()`, waterfall)
 	c.drawn()
@@ -202,7 +257,7 @@ func TestChromiumFollow(t *testing.T) {
 		a.call(i * 5 % 20)
 	}
 	c.await("%s", shows(a.n))
-	c.await(`document.querySelector("#panel-transcript").scrollHeight > 10000`)
+	c.await(`document.querySelector("#panel-transcript").scrollHeight > 50000`)
 	c.drawn()
 	if now := eval[string](c, places); now != before {
 		t.Errorf("was at %s, and is at %s", before, now)
@@ -216,43 +271,56 @@ func TestChromiumFollow(t *testing.T) {
 	c.await(`%s && %s`, shows(a.n), atEnd)
 }
 
-// What ended is not drawn growing while its process holds it back: a stalled run's shares are true.
+// What ended is not drawn growing while its process holds it back: a stalled run's shares are
+// true, to a hundredth of it. Three minutes of it pass by the page's clock alone.
 func TestChromiumStalled(t *testing.T) {
 	c := startChromium(t)
-	stdin, lines, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	v, a := liveRun(t)
+	text := func(words string, at int64) {
+		a.print(map[string]any{"type": "assistant", "message": map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "text", "text": words}}}, "timestamp_ms": at})
 	}
-	defer stdin.Close()
-	defer lines.Close()
-	v := startView(t, stdin, "--view", "--content", "full")
-	a := &liveAgent{t: t, lines: lines}
-	began := time.Now()
-	a.print(map[string]any{"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/home/dev/shop", "model": "GPT-5", "permissionMode": "default"})
-	text := func(words string) {
-		a.print(map[string]any{"type": "assistant", "message": map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "text", "text": words}}}, "timestamp_ms": time.Now().UnixMilli()})
-	}
-	text("I'll run")
-	text(" the tests.")
-	a.call(3)
+	began := a.stamp()
+	text("I'll run", began)
 	c.open(v.page + "/#/latest")
-	c.await(`%s.trace.live && %s.trace.duration > 8e6`, waterfall, waterfall)
-	c.await(`(() => {
-		const shares = Object.fromEntries([...document.querySelectorAll(".legend li")].map((li) => [li.innerText.split("\n")[0].replace(/ ?[0-9].*/, ""), parseInt(li.querySelector(".dim").innerText)]));
-		return shares["waiting for the model"] >= 95 && !(shares.model > 3);
-	})()`)
-	t.Log("after", time.Since(began))
+	c.await(`%s.trace.live && %s.trace.duration > 2e6`, waterfall, waterfall)
+	text(" the tests.", a.stamp())
+	said := a.last - began
+	a.call(3)
+	c.await(`%s.trace.nodes.some((n) => n.op === "chat" && !n.open)`, waterfall)
+	eval[bool](c, `(() => { const { now } = Date; Date.now = () => now() + 180e3; return true; })()`)
+	c.await(`%s.trace.duration > 180e6 && document.querySelector(".legend").innerText.includes("3m")`, waterfall)
+	shares := eval[map[string]float64](c, `({ total: %s.trace.duration / 1e3, ...Object.fromEntries([...document.querySelectorAll(".legend li")].map((li) => [li.innerText.split("\n")[0].trim(), parseInt(li.querySelector(".dim").innerText)])) })`, waterfall)
+	for name, want := range map[string]float64{"model": 100 * float64(said) / shares["total"], "waiting for the model": 100 - 100*float64(said)/shares["total"]} {
+		if math.Abs(shares[name]-want) > 1 {
+			t.Errorf("%s is %v %%, want %.2f, of %v", name, shares[name], want, shares)
+		}
+	}
 	c.screenshot("stalled")
 }
 
 // unit finds a time with its unit, such as 31 µs.
 var unit = regexp.MustCompile(`\d ?(?:µs|ms|s|h\d\dm|m\d\ds)\b`)
 
-// Without times, equal steps are drawn, and no page shows a unit of time.
+// Of recordings without times, whatever the agent, equal steps are drawn, and no page shows a unit of time.
 func TestChromiumTimeless(t *testing.T) {
 	c := startChromium(t)
-	v := viewWhole(t, "../codex/tool-failures.jsonl", "../codex/parallel-tools.jsonl", "../codex/plain.jsonl")
-	sessions := v.list(t).Sessions
+	files, err := filepath.Glob("../../testdata/*/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := startView(t, nil, append(append([]string{"view", "--content", "full"}, freePorts...), files...)...)
+	longest := make(map[string]viewer.Session) // by agent
+	var sessions []viewer.Session
+	for _, s := range v.list(t).Sessions {
+		if !s.Timeless {
+			v.change(t, s.ID, "delete")
+			continue
+		}
+		sessions = append(sessions, s)
+		if s.Spans > max(1, longest[s.Agent].Spans) {
+			longest[s.Agent] = s
+		}
+	}
 	text := func(page string) {
 		t.Helper()
 		c.drawn()
@@ -264,8 +332,8 @@ func TestChromiumTimeless(t *testing.T) {
 			delete w.pen.text;
 			w.select(w.rows[1].id);
 			return said.join("\n") + "\n" + w.spoken.textContent;
-		}).join("\n") + "\n" + document.querySelector("main").innerText`)
-		for _, line := range strings.Split(drawn, "\n") {
+		}).join("\n") + "\n" + [...document.querySelectorAll("main, main .unseen")].map((el) => el.innerText).join("\n")`)
+		for line := range strings.Lines(drawn) {
 			if unit.MatchString(line) {
 				t.Errorf("%s shows %q", page, line)
 			}
@@ -273,24 +341,65 @@ func TestChromiumTimeless(t *testing.T) {
 		c.screenshot(page)
 	}
 	c.open(v.page + "/")
-	c.await(`document.querySelectorAll(".sessions tbody tr").length === 3`)
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === %d`, len(sessions))
 	text("list")
-	for _, tab := range []string{"Transcript", "Span", "Summary"} {
-		c.open(v.page + "/#/trace/" + sessions[0].ID + "?tab=" + tab)
-		c.await(`%s > 3 && document.querySelector(".spent").innerText === "Without times: only the order of the steps is known."`, rowCount)
-		if tab == "Span" {
-			c.do(chromedp.KeyEvent("jj"))
-			c.await(`document.querySelector(".details h2")`)
+	c.open(v.page + "/#/runs?by=agent")
+	c.await(`document.querySelector(".page .foot").innerText.includes("runs without times") && document.querySelector("table.runs tbody tr")`)
+	text("runs")
+	var two []string
+	for agent, s := range longest {
+		two = append(two, s.ID)
+		for _, tab := range []string{"Transcript", "Span", "Summary"} {
+			c.open(v.page + "/#/trace/" + s.ID + "?tab=" + tab)
+			c.await(`%s > 1 && document.querySelector(".spent").innerText === "Without times: only the order of the steps is known."`, rowCount)
+			if tab == "Span" {
+				c.do(chromedp.KeyEvent("jj"))
+				c.await(`document.querySelector(".details h2")`)
+			}
+			text(agent + ", " + tab)
 		}
-		text(tab)
+		if equal := eval[bool](c, `(() => { const d = %s.trace.nodes.filter((n) => !n.children.length).map((n) => n.duration); return d.every((x) => x === d[0]); })()`, waterfall); !equal {
+			t.Errorf("the steps of %s are not equally long", agent)
+		}
 	}
-	equal := eval[bool](c, `(() => { const d = %s.trace.nodes.filter((n) => !n.children.length).map((n) => n.duration); return d.every((x) => x === d[0]); })()`, waterfall)
-	if !equal {
-		t.Error("the steps are not equally long")
-	}
-	c.open(fmt.Sprint(v.page, "/#/compare/", sessions[0].ID, "/", sessions[1].ID))
+	c.open(fmt.Sprint(v.page, "/#/compare/", two[0], "/", two[1]))
 	c.await(`document.querySelector(".steps tbody tr")`)
 	text("compare")
+}
+
+// A run that was sent at three content levels, in any order, is one row with its cost once.
+func TestChromiumCopies(t *testing.T) {
+	c := startChromium(t)
+	levels := []string{"none", "details", "full"}
+	const recording = "../../testdata/claude/plain.jsonl"
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		v := viewFiles(t)
+		c.open(v.page + "/")
+		c.await(`document.querySelector(".empty h2")`)
+		for _, i := range order {
+			in, err := os.Open(recording)
+			if err != nil {
+				t.Fatal(err)
+			}
+			filter := spantee(t, nil, "--endpoint", v.grpc, "--content", levels[i])
+			filter.Stdin = in
+			err = filter.Run()
+			in.Close()
+			if err != nil {
+				t.Fatalf("%v: %s", err, &filter.stderr)
+			}
+		}
+		cost := v.list(t).Sessions[0].Cost
+		if cost == 0 {
+			t.Fatal("the recording has no cost")
+		}
+		c.await(`document.querySelectorAll(".sessions tbody tr").length === 1 && document.querySelector(".foot").innerText.startsWith("1 session ·")`)
+		c.await(`document.querySelector(".sessions tbody a").innerText === "cd /home/dev/shop && go test ./internal/cart"`) // as the richest says
+		c.open(v.page + "/#/runs")
+		c.await(`document.querySelector(".page .foot").innerText.startsWith("1 run on 1 day") && document.querySelector(".page .foot").innerText.includes(%q)`, fmt.Sprintf("$%.3f of 1 run", cost))
+		c.open(v.page + "/#/?q=" + "agent:claude")
+		c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
+	}
 }
 
 // shift is how much of the page has moved by itself since it was opened.
@@ -320,6 +429,11 @@ func TestChromiumShift(t *testing.T) {
 		{"list", "/", `document.querySelectorAll(".sessions tbody tr").length === 62`},
 		{"search", "/#/?q=needle", `document.querySelectorAll("a.found mark").length >= 60`},
 		{"session", "/#/trace/" + sessions[0].ID, `document.querySelectorAll(".entry").length > 0`},
+		{"span", "/#/trace/" + sessions[0].ID + "?tab=Span", `document.querySelector(".panel:not([hidden]) .details")`},
+		{"summary", "/#/trace/" + sessions[0].ID + "?tab=Summary", `document.querySelector(".panel:not([hidden]) .stats")`},
+		{"nothing found", "/#/?q=no-such-word", `document.querySelector(".empty h2")`},
+		{"no session", "/#/trace/" + strings.Repeat("f", 32), `document.querySelector(".empty h1")`},
+		{"latest", "/#/latest", `document.querySelectorAll(".entry").length > 0`},
 		{"hits", "/#/trace/" + sessions[0].ID + "?find=needle", `document.querySelector(".hits-line mark")`},
 		{"runs", "/#/runs", `document.querySelector("table.runs tbody tr")`},
 		{"compare", "/#/compare/" + sessions[0].ID + "/" + sessions[1].ID, `document.querySelector(".steps tbody tr")`},
@@ -331,11 +445,44 @@ func TestChromiumShift(t *testing.T) {
 			t.Errorf("%s shifts by %.2f", page.name, shift)
 		}
 	}
+	live, a := liveRun(t)
+	for _, page := range []string{"/", "/#/latest"} {
+		c.open(live.page + page)
+		c.await(`document.querySelector(".outcome.running")`)
+		for range 10 {
+			a.call(a.n * 7 % 20)
+			c.await(`document.querySelector("td.of-tools")?.innerText === "%d" || %s.trace.nodes.some((n) => n.detail === "go test ./p%d")`, a.n, waterfall, a.n)
+		}
+		if shift := c.shift(); shift > 0.1 {
+			c.screenshot("live")
+			t.Errorf("%s shifts by %.2f while a session goes on", page, shift)
+		}
+	}
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 62`)
 	small := eval[[]string](c, `[...document.querySelectorAll("button, input[type=checkbox], summary, .quiet")].filter((el) => el.checkVisibility()).filter((el) => { const box = el.getBoundingClientRect(); return box.height < 24 || box.width < 24; }).map((el) => el.outerHTML.slice(0, 80))`)
 	if len(small) > 0 {
 		t.Errorf("smaller than 24 pixels: %q", small)
+	}
+}
+
+// Pages without anything have nothing that keeps people from using them, and do not move either.
+func TestChromiumEmptyPages(t *testing.T) {
+	c := startChromium(t)
+	c.do(chromedp.EmulateViewport(1280, 800))
+	v := viewFiles(t)
+	for name, address := range map[string]string{"list": "/", "latest": "/#/latest", "runs": "/#/runs", "session": "/#/trace/" + strings.Repeat("f", 32), "compare": "/#/compare/1/2"} {
+		c.open(v.page + address)
+		c.await(`/No sessions yet|Waiting for|0 runs|No such session|no such session/.test(document.querySelector("main").innerText)`)
+		if shift := c.shift(); shift > 0.1 {
+			t.Errorf("%s shifts by %.2f", name, shift)
+		}
+		for _, theme := range []string{"light", "dark"} {
+			c.theme(theme)
+			c.drawn()
+			c.axe(name + ", " + theme)
+		}
+		c.screenshot(name)
 	}
 }
 

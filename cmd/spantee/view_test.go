@@ -128,6 +128,24 @@ func (r viewerRun) session(t *testing.T, id string) viewer.Overview {
 	return whole
 }
 
+// change asks to pin, unpin or delete a session, as the page does.
+func (r viewerRun) change(t *testing.T, id, how string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.page+"/api/sessions/"+id+"/"+how, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", r.page)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+}
+
 // Every fixture is shown as its golden trace has it: as many spans.
 func TestViewFiles(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/cursor/*.jsonl")

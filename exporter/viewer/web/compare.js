@@ -44,7 +44,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
         fill(table, h("h2", {}, "Step by step"), ...steps(a, b), !a.timeless && !b.timeless && [h("h2", {}, "Where the time went"), difference(a, b)]);
         if (first) table.querySelector(".first")?.scrollIntoView({ block: "center" });
       }
-    }, (e) => head.replaceChildren(h("p", {}, `${id}: ${e.message}`)));
+    }, (e) => fill(head, h("h1", {}, "No such session"), h("p", {}, `${id}: ${e.message}`)));
     return { element, loader, waterfall };
   });
   main.append(h("div", { class: "tools" }, filter, jump(-1, "Previous difference", "↑"), jump(1, "Next difference", "↓"), where),
