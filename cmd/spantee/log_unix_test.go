@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -143,7 +144,46 @@ func TestLogCountsLostLines(t *testing.T) {
 		lost += n
 	}
 	printed := bytes.Count(lossLine.ReplaceAll(log, nil), []byte("\n"))
-	if want := 2*calls + 1; printed+lost != want || lost == 0 { // a chat for each call
+	if want := 2*calls + 2; printed+lost != want || lost == 0 { // a chat for each call, and two of the run
 		t.Errorf("%d lines printed and %d lost, want %d", printed, lost, want)
+	}
+}
+
+// On a terminal, the status stays below the log.
+func TestLogAboveTheStatus(t *testing.T) {
+	long(t)
+	t.Parallel()
+	cmd := spantee(t, []string{"OTEL_SDK_DISABLED=true", "TERM=xterm", "NO_COLOR=1"}, "--log")
+	screen, tty := newScreen(t, cmd)
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 20, Cols: 60}); err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	cmd.Stdout = null
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 2} // in the foreground
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tty.Close()
+	lines := bytes.SplitAfter(manyCalls(2), []byte("\n"))
+	const status = `\r\x1b\[2Kcursor-agent \d+s · running shell ls for \d+s · [^\r\n]*\r`
+	_, _ = stdin.Write(bytes.Join(lines[:2], nil)) // the first call goes on
+	screen.until(status)
+	_, _ = stdin.Write(bytes.Join(lines[2:4], nil)) // the second
+	screen.until(`\r\x1b\[2Kspantee: trace [0-9a-f]+ began\r\n\+00:\d\d\.\d  chat GPT-5[^\r\n]*\r\n\+00:\d\d\.\d  shell ls       [0-9.]+m?s\r\n` + status)
+	_, _ = stdin.Write(bytes.Join(lines[4:], nil))
+	stdin.Close()
+	screen.until(`\r\x1b\[2K(\+00:\d\d\.\d  [^\r\n]*\r\n)+\+00:\d\d\.\d  cursor-agent   [^\r\n]*  2 tools  doubts: [^\r\n]*ends_on_tool[^\r\n]*\r\n`)
+	_, _ = io.Copy(io.Discard, screen.r)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,9 +5,10 @@
 //	+00:11.0  shell go       7.99s  ✗ exit 1
 //	+01:11.0  shell go       running for 60s
 //	+01:24.3  cursor-agent   84.3s  6 tools, 1 failed, 79,650 tokens in, 731 out  doubts: last_command_failed
+//	+01:24.3  cursor-agent   95 % in shell go (2 calls)
 //
-// A line begins with the time since its run began. The last line of a run is the run's own,
-// and is never cut.
+// A line begins with the time since its run began. The last lines of a run are the run's own,
+// and are never cut.
 package steplog
 
 import (
@@ -67,6 +68,7 @@ type run struct {
 	agent   string // other agents are its sub-agents
 	start   uint64 // as far as it is known
 	facts   runs.Run
+	times   runs.Timeline
 	pending []line // printed in the order of their times
 	lastEnd uint64 // of its steps
 }
@@ -107,6 +109,7 @@ func (l *Log) Export(span *runs.Span) {
 	}
 	r, late := l.runOf(span)
 	r.facts.Add(span)
+	r.times.Add(span)
 	r.start, r.lastEnd = min(r.start, span.Start), max(r.lastEnd, span.End)
 	if id := string(span.ID); l.shown[id] {
 		delete(l.shown, id)
@@ -206,7 +209,7 @@ func (s *line) add(color, text string) {
 	}
 }
 
-// printRun prints the run's own line.
+// printRun prints the run's own lines: what it did, and what its time went to.
 func (l *Log) printRun(r *run, step line) {
 	step.color = cmp.Or(step.color, tree.Bold)
 	var doubts []string
@@ -223,6 +226,10 @@ func (l *Log) printRun(r *run, step line) {
 	style := l.cfg.Style
 	style.Width = math.MaxInt
 	l.write(style.Row(l.row(r, step)))
+	if slowest := r.times.Slowest(); slowest != "" && r.facts.Tools > 0 { // else it was the model
+		step.open, step.rest = true, []tree.Cell{{Text: slowest, Color: tree.Dim}}
+		l.write(style.Row(l.row(r, step)))
+	}
 }
 
 // printPending prints what a run has pending.

@@ -88,7 +88,7 @@ func TestLog(t *testing.T) {
 				log := recorded(t, fixture, c.level, c.style)
 				got += fixture + "\n" + log + "\n"
 				for line := range strings.Lines(log) {
-					isRuns := strings.Contains(line, " tool, ") || strings.Contains(line, " tools")
+					isRuns := strings.Contains(line, " tool, ") || strings.Contains(line, " tools") || strings.Contains(line, " % ")
 					if n := tree.Columns(strings.TrimSuffix(line, "\n")); n > min(100, cmp.Or(c.style.Width, 100)) && !isRuns && !c.style.Color {
 						t.Errorf("%d columns: %q", n, line)
 					}
@@ -257,7 +257,8 @@ func TestHungTool(t *testing.T) {
 		l.want("+03:02.0  shell go       2m59s  ✗ exit 1")
 		l.feed(cursor("s", say, result))
 		l.want("+03:03.0  chat GPT-5     1.00s",
-			"+03:03.0  cursor-agent   3m03s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed")
+			"+03:03.0  cursor-agent   3m03s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
+			"+03:03.0  cursor-agent   98 % in shell go")
 		l.close()
 		l.want("")
 	})
@@ -361,8 +362,10 @@ func TestTwoSessionsAtOnce(t *testing.T) {
 			"+01:17.0  6b9ccc38  shell go       1m16s  ✗ exit 1",
 			"+01:17.0  6b9ccc38  chat GPT-5",
 			"+01:17.0  6b9ccc38  cursor-agent   1m17s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
+			"+01:17.0  6b9ccc38  cursor-agent   99 % in shell go",
 			"+01:05.0  38acf4ba  shell go       1m00s  ✗ exit 1",
-			"+01:05.0  38acf4ba  cursor-agent   1m05s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: ends_on_tool, last_command_failed")
+			"+01:05.0  38acf4ba  cursor-agent   1m05s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: ends_on_tool, last_command_failed",
+			"+01:05.0  38acf4ba  cursor-agent   92 % in shell go, 8 % waiting for the model")
 	})
 }
 
@@ -399,7 +402,7 @@ func TestLostLines(t *testing.T) {
 			"… lines lost here, because stderr was full: 4",
 			"+00:03.0  chat GPT-5     1.00s",
 			"+00:03.0  shell go       0ms    ✗ exit 1",
-			"… lines lost here, because stderr was full: 1")
+			"… lines lost here, because stderr was full: 2")
 	})
 }
 
@@ -427,7 +430,8 @@ func TestFolds(t *testing.T) {
 			for i := range 2 {
 				want = append(want, marks[2*i],
 					"+00:01.0  chat GPT-5     1.00s", "+00:01.0  shell go       0ms    ✗ exit 1", "+00:01.0  chat GPT-5", marks[2*i+1],
-					"+00:01.0  cursor-agent   1.00s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed")
+					"+00:01.0  cursor-agent   1.00s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
+					"+00:01.0  cursor-agent   100 % waiting for the model")
 			}
 			l.want(want...)
 		})
@@ -472,7 +476,7 @@ func TestHours(t *testing.T) {
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("22345678"), ParentSpanId: []byte("12345678"), Name: "execute_tool read", EndTimeUnixNano: hour - 6e7}))
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent pi", EndTimeUnixNano: 25*hour + 61e9}))
 	log.Close()
-	if want := "+59:59.9  read           1h00m\n+25:01:01.0  pi             25h01m  1 tool\n"; b.String() != want {
+	if want := "+59:59.9  read           1h00m\n+25:01:01.0  pi             25h01m  1 tool\n+25:01:01.0  pi             96 % between steps\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
