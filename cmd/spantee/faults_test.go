@@ -38,6 +38,7 @@ func stream(session string, tools int) [][]byte {
 		line(`{"type":"tool_call","subtype":"started","call_id":"%d","tool_call":{"readToolCall":{"args":{"path":"p"}}}`, i)
 		line(`{"type":"tool_call","subtype":"completed","call_id":"%d","tool_call":{"readToolCall":{"args":{"path":"p"},"result":{"success":{"content":"c"}}}}`, i)
 	}
+	line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"done"}]}`)
 	line(`{"type":"result","subtype":"success","is_error":false,"duration_ms":%d,"result":"done"`, 37*len(lines))
 	return lines
 }

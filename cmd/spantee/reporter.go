@@ -21,6 +21,7 @@ import (
 	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A reporter says everything that the filter, exec and replay say on stderr: problems,
@@ -42,6 +43,8 @@ type reporter struct {
 	waiting  []mapping.Run // that have ended, to be printed at the end
 	skips    int           // files that are not traced
 	unknown  []mapping.UnknownType
+	doubts   []runs.Doubt // of all runs
+	doubtful int          // runs that have any
 }
 
 // A result is what became of a stream.
@@ -353,6 +356,47 @@ func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
 	return groups
 }
 
+// tellsDoubts reports whether the doubts are said at the end, because neither the tree nor the
+// log says them.
+func (r *reporter) tellsDoubts() bool { return !r.quiet && !r.tree && !r.log }
+
+// consume adds what makes the success of a run doubtful.
+func (r *reporter) consume(span *tracer.Span) {
+	if !span.EndsRun || span.Facts().Failed {
+		return
+	}
+	doubts := slices.DeleteFunc(span.Facts().Doubts(), func(d runs.Doubt) bool { return d.Name == semconv.DoubtUnknownLines }) // drift says it
+	if len(doubts) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doubtful++
+	for _, d := range doubts {
+		if i := slices.IndexFunc(r.doubts, func(other runs.Doubt) bool { return other.Name == d.Name }); i >= 0 {
+			r.doubts[i].Count += d.Count
+		} else {
+			r.doubts = append(r.doubts, d)
+		}
+	}
+}
+
+// doubted says what makes a success doubtful, "" if nothing does.
+func (r *reporter) doubted() string {
+	if r.doubtful == 0 {
+		return ""
+	}
+	about := ""
+	if r.ended > 1 {
+		about = fmt.Sprintf(" about %d of %s", r.doubtful, count(r.ended, "run"))
+	}
+	texts := make([]string, len(r.doubts))
+	for i, d := range r.doubts {
+		texts[i] = d.String()
+	}
+	return fmt.Sprintf("doubts%s: %s", about, strings.Join(texts, ", "))
+}
+
 // nameRun prints a run, unless a tree shows it.
 func (r *reporter) nameRun(run mapping.Run) {
 	if !r.tree || r.cfg.traceURL != "" {
@@ -413,6 +457,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
+	r.lineUnlessEmpty(r.doubted())
 }
 
 func (r *reporter) describe(run mapping.Run) string {

@@ -83,6 +83,9 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	s.addConsumers()
 	if piped {
 		s.claims = s.newClaims()
+		if s.needed() && say.tellsDoubts() {
+			s.to.Consumers = append(s.to.Consumers, say.consume)
+		}
 	} else {
 		s.askViewer()
 	}

@@ -132,11 +132,16 @@ func runTable(r *receipt.Receipt, link func(trace string) string) string {
 	return b.String() + "\n"
 }
 
+// runOutcome says how a run ended, and what makes that doubtful.
 func runOutcome(run *receipt.Run) string {
-	if run.Succeeded {
-		return "success"
+	outcome := "success"
+	if !run.Succeeded {
+		outcome = run.ErrorType
 	}
-	return cell(run.ErrorType)
+	if len(run.Doubts) > 0 {
+		outcome += " (" + strings.Join(run.Doubts, ", ") + ")"
+	}
+	return cell(outcome)
 }
 
 // cell escapes a text for a cell of a table in Markdown.

@@ -126,13 +126,36 @@ func (t *Timeline) link() (root *step) {
 			root = s
 		}
 	}
+	var approvals []*step
 	for i := range t.steps {
 		s := &t.steps[i]
-		if parent := cmp.Or(byID[s.parent], root); s != root && parent != nil {
+		switch parent := cmp.Or(byID[s.parent], root); {
+		case s == root || parent == nil:
+		case s.kind == Approval:
+			approvals = append(approvals, s)
+		default:
 			parent.children = append(parent.children, s)
 		}
 	}
+	for _, s := range approvals {
+		if parent := cmp.Or(byID[s.parent], root); parent != nil {
+			parent.asked(s)
+		}
+	}
 	return root
+}
+
+// asked adds an approval to the call that waits for it: of those below s, the last that began
+// before. A call that begins only when it is approved is not one of them.
+func (s *step) asked(approval *step) {
+	by := s
+	for _, c := range s.children {
+		if c.kind == Tool && c.start <= approval.start && c.end >= approval.end && (by == s || c.start > by.start) {
+			by = c
+		}
+	}
+	i, _ := slices.BinarySearchFunc(by.children, approval, func(a, b *step) int { return compareSteps(*a, *b) })
+	by.children = slices.Insert(by.children, i, approval)
 }
 
 // spend divides a part of a step's time among the step and those below it. Of several that

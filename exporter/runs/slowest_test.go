@@ -86,6 +86,13 @@ func TestSlowest(t *testing.T) {
 			{parent: 1, name: "background shell", start: 0, end: 5000},
 			{parent: 1, name: "chat m", start: 0, end: 1000},
 		}, "100 % waiting for the model"},
+		{"calls that wait for approvals", []timed{
+			{name: "invoke_agent a", end: 1000},
+			{parent: 1, name: "execute_tool npm", start: 0, end: 1000},
+			{parent: 1, name: "execute_tool rm", start: 10, end: 500},
+			{parent: 1, name: semconv.OperationApproval + " rm", start: 10, end: 490},
+			{parent: 1, name: semconv.OperationApproval + " npm", start: 0, end: 300},
+		}, "70 % in npm, 30 % waiting for an approval"},
 		{"a call that outlived the run", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool bash", start: 500, end: 1500},

@@ -181,7 +181,8 @@ var samples = []struct {
 	}},
 	{"errors", func() []*tracepb.Span {
 		s := sample{trace: 3}
-		s.span(1, 0, "invoke_agent cursor-agent", 0, 4000, attr(semconv.AgentName, "cursor-agent"), fails("incomplete", "the stream ended before its result"))
+		s.span(1, 0, "invoke_agent cursor-agent", 0, 4000, attr(semconv.AgentName, "cursor-agent"), fails("incomplete", "the stream ended before its result"),
+			attr(semconv.Doubts, []string{"denied", "last_command_failed", "open_calls", "some_other"}), attr(semconv.DeniedCalls, 1), attr(semconv.OpenCalls, 2))
 		s.span(2, 1, "execute_tool shell", 100, 1100, attr(semconv.ProcessExitCode, 127), fails("failure", "exit status 127"))
 		s.span(3, 1, "execute_tool shell", 1100, 2600, fails("timeout", ""))
 		s.span(4, 1, "await_approval webFetch", 2700, 2900, fails("rejected", "rejected"))

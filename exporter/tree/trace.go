@@ -14,6 +14,7 @@ import (
 type trace struct {
 	id            string
 	run           runs.Run
+	timeline      runs.Timeline
 	nodes         []*node
 	omitted       int // nodes that were dropped
 	omittedFailed int // of these
@@ -80,6 +81,7 @@ const maxNodes = 16384
 // time, and states how many deltas there were.
 func (t *trace) add(span *runs.Span) {
 	t.run.Add(span)
+	t.timeline.Add(span)
 	if span.Kind() == runs.Deltas {
 		return
 	}

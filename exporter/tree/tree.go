@@ -90,9 +90,11 @@ func spread(nodes []*node, step uint64) uint64 {
 	return step
 }
 
-// header writes the facts about the trace, as many per line as fit.
+// A fact is a text of the header.
+type fact struct{ color, text string }
+
+// header writes the facts about the trace, what makes a success doubtful, and what was slow.
 func (s Style) header(b *strings.Builder, t *trace) {
-	type fact struct{ color, text string }
 	facts := []fact{
 		{bold, t.run.Agent},
 		{"", t.run.Model},
@@ -109,8 +111,24 @@ func (s Style) header(b *strings.Builder, t *trace) {
 			facts = append(facts, fact{"", text})
 		}
 	}
-	facts = append(facts, fact{dim, "trace " + hex.EncodeToString([]byte(t.id))})
+	s.facts(b, append(facts, fact{dim, "trace " + hex.EncodeToString([]byte(t.id))}))
+	facts = nil
+	for i, d := range t.run.Doubts {
+		text := d.String()
+		if i == 0 {
+			text = "doubts: " + text
+		}
+		facts = append(facts, fact{yellow, text})
+	}
+	s.facts(b, facts)
+	if !t.timeless {
+		s.facts(b, []fact{{"", t.timeline.Slowest()}})
+	}
+	b.WriteString("\n")
+}
 
+// facts writes facts, as many per line as fit.
+func (s Style) facts(b *strings.Builder, facts []fact) {
 	column := 0
 	for _, f := range facts {
 		if f.text == "" {
@@ -129,7 +147,9 @@ func (s Style) header(b *strings.Builder, t *trace) {
 		b.WriteString(s.paint(f.color, text))
 		column += cells(text)
 	}
-	b.WriteString("\n\n")
+	if column > 0 {
+		b.WriteString("\n")
+	}
 }
 
 // Used says what tokens were used and what they cost, as far as that is known.

@@ -48,7 +48,7 @@ func TestTreeWidths(t *testing.T) {
 		got := ""
 		for _, s := range samples {
 			switch s.name {
-			case "session", "details", "nested", "busy":
+			case "session", "details", "nested", "busy", "errors":
 				got += render(Style{Width: width}, s.spans()) + "\n"
 			}
 		}
@@ -167,7 +167,7 @@ func TestTreeDeep(t *testing.T) {
 		s.span(i+1, i, "execute_tool task", i, 20_000-i)
 	}
 	text := render(Style{}, s.spans)
-	if got, want := strings.Count(text, "\n"), 203; got != want {
+	if got, want := strings.Count(text, "\n"), 204; got != want {
 		t.Errorf("%d lines, want %d", got, want)
 	}
 }

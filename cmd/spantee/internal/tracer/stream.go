@@ -35,9 +35,10 @@ type Consumer func(*Span)
 
 // A Span is a finished span.
 type Span struct {
-	Wire  []byte // the encoding of an opentelemetry.proto.trace.v1.Span
-	Agent string
-	From  *resourcepb.Resource // the agent as a service
+	Wire    []byte // the encoding of an opentelemetry.proto.trace.v1.Span
+	Agent   string
+	From    *resourcepb.Resource // the agent as a service
+	EndsRun bool                 // it is the run's root
 
 	facts   runs.Span
 	decoded bool
@@ -259,6 +260,7 @@ func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], report func(erro
 func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
 	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = out.Span, out.Agent, s.cfg.Resources(out.Agent), false
+	s.span.EndsRun = out.Ended != nil
 	if s.isSent(out.TraceID) {
 		s.ended = append(s.ended, s.cfg.Exporter.Span(out.Span, s.span.From))
 		// A recording's end may release all its spans at once, which must wait for room.
