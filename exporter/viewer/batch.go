@@ -11,24 +11,6 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A batch is a row of the database: spans that came together, as an encoded ScopeSpans
-// without its scope. A span that was replaced is empty, so that later ones keep their numbers.
-type batch struct {
-	origin int64
-	wire   []byte
-}
-
-// maxBatch bounds a batch of several spans, in bytes: a batch is read as a whole.
-const maxBatch = 256 << 10
-
-// A session's batches are a range of rows: a batch has its session's row, and the number of
-// its last span.
-const (
-	spanBits  = 24
-	maxNumber = 1<<spanBits - 1
-	maxSpans  = 1 << 20 // of a session; their ids are in memory while spans are added
-)
-
 // batch adds a span, which has the session's last number, to the batches of its session.
 func (u *update) batch(r *record, origin int64, wire []byte) {
 	if len(r.batch.wire) > 0 && (r.batch.origin != origin || len(r.batch.wire)+len(wire) > maxBatch) {
@@ -46,10 +28,10 @@ func (u *update) endBatch(r *record, last int64) {
 	}
 }
 
-// spans returns the spans of a session after the number since, in the order they came.
-func spans(from querier, row, since int64) iter.Seq2[stored, error] {
+// spansSince returns the spans of a session after the number since, in the order they came.
+func spansSince(from querier, row, since int64) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
-		numbers, err := origins(from, row)
+		numbers, err := originsOf(from, row)
 		if err != nil {
 			yield(stored{}, err)
 			return
@@ -128,4 +110,17 @@ func (u *update) dropReplaced(r *record) error {
 		}
 	}
 	return err
+}
+
+// originsOf returns the origins of a session's spans, with their numbers.
+func originsOf(from querier, row int64) (map[origin]int64, error) {
+	list := make(map[origin]int64)
+	err := each(from, func(scan func(...any) error) error {
+		var n int64
+		var wire []byte
+		err := scan(&n, &wire)
+		list[newOrigin(wire)] = n
+		return err
+	}, `SELECT n, wire FROM origin WHERE session = ?`, row)
+	return list, err
 }

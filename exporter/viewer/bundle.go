@@ -1,11 +1,15 @@
 package viewer
 
 import (
+	"embed"
 	"fmt"
 	"path"
 	"regexp"
 	"strings"
 )
+
+//go:embed web
+var web embed.FS
 
 // asset returns a file of the page.
 func asset(name string) string {

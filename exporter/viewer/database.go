@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -97,173 +95,8 @@ CREATE VIRTUAL TABLE search USING fts5 (
 );
 `
 
-// Retention is what a store keeps of the sessions that are not pinned.
-type Retention struct {
-	Age   time.Duration // since the last change; 0 for any
-	Bytes int64         // of the database; 0 for any
-}
-
-// Open opens the database of a file, and creates it if it is not there. The file and its
-// folder are used only if nobody else can write to them. A database that cannot be read, or
-// that another version wrote, is set aside. problem is called with what was set aside, and
-// later with whatever fails in the background.
-func Open(path string, retain Retention, problem func(error)) (*Store, error) {
-	return begin(path, retain, problem)
-}
-
-// NewStore returns a store in memory.
-func NewStore(retain Retention, problem func(error)) (*Store, error) {
-	return begin("", retain, problem)
-}
-
-func begin(path string, retain Retention, problem func(error)) (*Store, error) {
-	s := &Store{path: path, retain: retain, problem: problem, source: newSource(), write: new(writer), moved: make(map[traceID]traceID)}
-	s.read = reader{&pool{mu: new(sync.RWMutex)}, context.Background()}
-	if path == "" {
-		s.read.mu = &s.write.mu
-	}
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(context.Background())
-	s.done.Go(func() { s.maintain(ctx) })
-	return s, nil
-}
-
-// open opens the database, and sets one aside that cannot be used.
-func (s *Store) open() error {
-	if s.path == "" {
-		return s.connect("file:/" + newSource() + "?vfs=memdb&")
-	}
-	if err := checkFiles(s.path, true); err != nil {
-		return err
-	}
-	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(s.path)}).EscapedPath() + "?_pragma=journal_mode(wal)&"
-	err := s.connect(dsn)
-	if !isCorrupt(err) && !errors.Is(err, errOtherVersion) {
-		return err
-	}
-	aside := fmt.Sprintf("%s.aside-%d", s.path, time.Now().Unix())
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Rename(s.path+suffix, aside+suffix); err != nil && suffix == "" {
-			return err
-		}
-	}
-	s.problem(fmt.Errorf("%s cannot be used (%w): it is now %s, and a new one begins", s.path, err, aside))
-	if err := checkFiles(s.path, true); err != nil {
-		return err
-	}
-	return s.connect(dsn)
-}
-
-var errOtherVersion = errors.New("another version of spantee wrote it")
-
-func (s *Store) connect(dsn string) (err error) {
-	s.cache, s.size = make(map[traceID]*record), 0
-	s.write.statements = make(map[string]*sql.Stmt)
-	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(16000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
-	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)&_txlock=immediate"); err != nil {
-		return err
-	}
-	if s.read.db, err = sql.Open("sqlite", dsn); err == nil {
-		s.read.db.SetMaxOpenConns(maxReaders)
-		if s.write.conn, err = s.write.db.Conn(context.Background()); err == nil {
-			err = s.write.transaction(s.create)
-		}
-	}
-	if err == nil && s.path != "" {
-		s.file, err = os.Stat(s.path)
-	}
-	if err != nil {
-		s.closeFiles()
-	}
-	return err
-}
-
 // maxReaders bounds what connections take: each has a cache of 8 MB.
 const maxReaders = 4
-
-// Close waits for what is being written.
-func (s *Store) Close() {
-	s.cancel()
-	s.done.Wait()
-	s.closeFiles()
-}
-
-func (s *Store) closeFiles() {
-	if s.read.db != nil {
-		_ = s.read.db.Close()
-	}
-	s.write.close()
-	s.file = nil
-}
-
-// transaction commits what run wrote, unless it returns an error. run is called again if the
-// database was deleted or replaced meanwhile: what was written to the old one is lost.
-func (s *Store) transaction(run func() error) (err error) {
-	s.write.mu.Lock()
-	defer s.write.mu.Unlock()
-	for range 3 {
-		if err := s.reopen(); err != nil {
-			return err
-		}
-		if err = s.write.transaction(run); !s.replaced() {
-			return err
-		}
-	}
-	return fmt.Errorf("%s is replaced again and again", s.path)
-}
-
-// replaced reports whether the database is not the file of that name any more.
-func (s *Store) replaced() bool {
-	if s.path == "" {
-		return false
-	}
-	now, err := os.Stat(s.path)
-	return s.file == nil || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, s.file)
-}
-
-// reopen opens the file that now has the database's name, if it is another one.
-func (s *Store) reopen() error {
-	if !s.replaced() {
-		return nil
-	}
-	s.read.mu.Lock()
-	defer s.read.mu.Unlock()
-	if s.file != nil {
-		s.problem(fmt.Errorf("%s was deleted or replaced: what was kept in it is not shown any more", s.path))
-	}
-	s.closeFiles()
-	return s.open()
-}
-
-// create creates the tables of a new database.
-func (s *Store) create() error {
-	var found, tables int
-	if err := one(s.write, `SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version`)(&found, &tables); err != nil {
-		return err
-	}
-	switch {
-	case found == version:
-		return s.forgetTests() // fails if the database is corrupt
-	case found != 0 || tables != 0:
-		return errOtherVersion
-	}
-	_, err := s.write.conn.ExecContext(context.Background(), schema+fmt.Sprintf("PRAGMA user_version = %d", version))
-	return err
-}
-
-// forgetTests removes the sessions of spantee doctor.
-func (s *Store) forgetTests() error {
-	rows, err := all[int64](s.write, `SELECT row FROM session WHERE test`)
-	for _, row := range rows {
-		if err == nil {
-			err = s.remove(row)
-		}
-	}
-	return err
-}
 
 func isCorrupt(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)

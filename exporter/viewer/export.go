@@ -1,8 +1,6 @@
 package viewer
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,8 +10,6 @@ import (
 	"html"
 	"io"
 	"math"
-	"net/http"
-	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -104,7 +100,7 @@ func (s *Store) answers(ctx context.Context) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts(found, spans)
+		noteParts(found, spans)
 		for i := range spans {
 			if size += proto.Size(spans[i].Span); size > maxExport {
 				return nil, errTooBig
@@ -113,7 +109,7 @@ func (s *Store) answers(ctx context.Context) (map[string]any, error) {
 			answers[base+"/spans/"+d.ID] = d
 		}
 	}
-	answers["contains"] = names(found)
+	answers["contains"] = namesOf(found)
 	return answers, nil
 }
 
@@ -143,69 +139,4 @@ func (s *Store) ExportJSON(ctx context.Context, w io.Writer) error {
 	}
 	_, err = w.Write(append(line, '\n'))
 	return err
-}
-
-// grouped puts spans of one origin together.
-func grouped(spans []Span) []*tracepb.ResourceSpans {
-	var groups []*tracepb.ResourceSpans
-	index := make(map[origin]*tracepb.ScopeSpans)
-	for _, sp := range spans {
-		g := index[sp.origin]
-		if g == nil {
-			g = &tracepb.ScopeSpans{Scope: sp.Scope}
-			index[sp.origin] = g
-			groups = append(groups, &tracepb.ResourceSpans{Resource: sp.Resource, ScopeSpans: []*tracepb.ScopeSpans{g}})
-		}
-		g.Spans = append(g.Spans, sp.Span)
-	}
-	return groups
-}
-
-// export serves a file with a session, without the parts that the query names.
-func (v *server) export(kind, suffix string, write func(*Store, context.Context, io.Writer) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var leave []Part
-		for _, name := range r.URL.Query()["without"] {
-			if partNames[Part(name)] == "" {
-				http.Error(w, "want without=content, paths or host", http.StatusBadRequest)
-				return
-			}
-			leave = append(leave, Part(name))
-		}
-		id, _ := parseTraceID(r.PathValue("id"))
-		if whole, found, err := v.store.Session(r.Context(), id); err != nil || !found {
-			respond(w, nil, false, err)
-			return
-		} else {
-			id, _ = parseTraceID(whole.ID) // of the richer copy
-		}
-		only, err := v.store.only(r.Context(), id, leave...)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-			return
-		}
-		defer only.Close()
-		session, found, err := only.Session(r.Context(), id)
-		if err != nil || !found {
-			respond(w, nil, false, err)
-			return
-		}
-		var file bytes.Buffer
-		if err := write(only, r.Context(), &file); err != nil {
-			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-			return
-		}
-		w.Header().Set("Content-Type", kind)
-		w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(&session)+suffix+`"`)
-		_, _ = w.Write(file.Bytes()) // the client may be gone
-	}
-}
-
-// fileName names an exported file after its session.
-func fileName(s *Session) string {
-	const longest = 60
-	name := strings.Join(strings.FieldsFunc(strings.ToLower(cmp.Or(s.Prompt, s.First, s.Agent, s.Name)), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	}), "-")
-	return strings.Trim(name[:min(len(name), longest)], "-") + "-" + s.ID[:8]
 }

@@ -5,6 +5,8 @@ import (
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 const keyService = "service.name"
@@ -42,4 +44,10 @@ func cutText(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// detail returns what a tool call was about, on one line, and whether it is a path.
+func detail(s *runs.Span) (line string, isPath bool) {
+	line, isPath = s.Detail()
+	return cutText(line, maxDetail), isPath
 }

@@ -22,9 +22,6 @@ type document struct {
 	size   int
 }
 
-// deleteDocuments removes a session's documents.
-const deleteDocuments = `DELETE FROM search WHERE rowid > ?1 << 24 AND rowid < (?1 + 1) << 24`
-
 // maxDocument bounds a document, and roughly what is indexed in one transaction, in bytes.
 const maxDocument = 1 << 20
 
@@ -106,7 +103,7 @@ func (s *Store) indexSession(row int64) (size int, whole bool, err error) {
 	known := make(map[passage]bool) // short texts, which every span repeats
 	whole = true
 	var span runs.Span
-	for sp, err := range spans(s.write, row, since) {
+	for sp, err := range spansSince(s.write, row, since) {
 		if err != nil {
 			return 0, false, err
 		}

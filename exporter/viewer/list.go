@@ -42,6 +42,9 @@ type List struct {
 	Unindexed int `json:"unindexed,omitempty"`
 }
 
+// maxListed bounds the sessions in a list.
+const maxListed = 500
+
 // columns are the values that a list can be sorted by, besides the start.
 var columns = []string{"duration", "tools", "errors", "input", "output", "cost"}
 

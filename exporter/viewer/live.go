@@ -168,7 +168,7 @@ func spansAndOpen(from querier, row, since int64) iter.Seq2[stored, error] {
 			yield(stored{}, err)
 			return
 		}
-		for sp, err := range spans(from, row, since) {
+		for sp, err := range spansSince(from, row, since) {
 			if !yield(sp, err) {
 				return
 			}

@@ -37,6 +37,9 @@ const (
 	// itemSize is about how many bytes an item of an answer takes besides its text.
 	itemSize = 200
 
+	// maxStepBytes bounds the content of one span.
+	maxStepBytes = 256 << 10
+
 	maxInstants = 4_000 // of one kind in one bar: more than a screen has pixels
 )
 
@@ -156,12 +159,6 @@ func newBar(sp stored) (Bar, int) {
 // hexID returns an id in hex. It cuts ids that are too long, which other senders may send.
 func hexID(id []byte) string { return hex.EncodeToString(id[:min(len(id), len(traceID{}))]) }
 
-// detail returns what a tool call was about, on one line, and whether it is a path.
-func detail(s *runs.Span) (line string, isPath bool) {
-	line, isPath = s.Detail()
-	return cutText(line, maxDetail), isPath
-}
-
 // thin reduces a list to maxInstants elements, evenly spaced.
 func thin[T any](list []T) []T {
 	if len(list) <= maxInstants {
@@ -249,7 +246,7 @@ func newDetail(s *Span) Detail {
 	attributes := func(attrs []*commonpb.KeyValue) []Attribute {
 		list := make([]Attribute, 0, len(attrs))
 		for _, kv := range attrs {
-			kind, v := written(kv.GetValue())
+			kind, v := valueText(kv.GetValue())
 			list = append(list, Attribute{cutText(kv.GetKey(), room), kind, cutText(v, room)})
 			room = max(0, room-len(kv.GetKey())-len(v))
 		}
@@ -285,8 +282,8 @@ func newDetail(s *Span) Detail {
 	return d
 }
 
-// written returns a value as text, and its type in OpenTelemetry's terms.
-func written(v *commonpb.AnyValue) (kind, text string) {
+// valueText returns a value as text, and its type in OpenTelemetry's terms.
+func valueText(v *commonpb.AnyValue) (kind, text string) {
 	switch v := v.GetValue().(type) {
 	case *commonpb.AnyValue_StringValue:
 		return "string", v.StringValue

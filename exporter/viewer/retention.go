@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -191,61 +190,4 @@ func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err err
 		return do(row)
 	})
 	return found, err
-}
-
-// checkpoint moves what was written from the log to the database, which the writer would
-// wait for once the log has grown.
-func (s *Store) checkpoint() error {
-	return each(s.read, func(func(...any) error) error { return nil }, `PRAGMA wal_checkpoint(passive)`)
-}
-
-// maintain does the background work: expiring open spans, indexing, removing sessions.
-func (s *Store) maintain(ctx context.Context) {
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	said := false
-	swept := time.Now()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-second.C:
-			s.write.mu.Lock()
-			err = s.reopen()
-			s.write.mu.Unlock()
-			if err == nil {
-				err = s.expire(now)
-			}
-			if err == nil {
-				err = s.checkpoint()
-			}
-			if err == nil {
-				err = s.index(func() bool { return s.adders.Load() > 0 || ctx.Err() != nil })
-			}
-			if err == nil {
-				said, err = s.announce(said, now)
-			}
-			if err == nil && (now.Sub(swept) > sweepInterval || s.retain.Bytes > 0 && s.grown.Load() > s.retain.Bytes/16) {
-				swept = now
-				s.grown.Store(0)
-				err = s.sweep(now)
-			}
-		}
-		s.failed(err)
-	}
-}
-
-// failed reports an error of the database, unless it is the last one again.
-func (s *Store) failed(err error) {
-	if err == nil {
-		return
-	}
-	s.mu.Lock()
-	again := s.last == err.Error()
-	s.last = err.Error()
-	s.mu.Unlock()
-	if !again {
-		s.problem(fmt.Errorf("the sessions' database: %w", err))
-	}
 }

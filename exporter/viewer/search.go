@@ -64,7 +64,7 @@ func parseSearch(text string) (s search, err error) {
 			}
 			phrase, text, t.prefix = text[:end], text[end:], true
 		}
-		for w := range words(phrase) {
+		for w := range wordsOf(phrase) {
 			if left--; left < 0 || len(s) == maxTerms {
 				return nil, errTooManyWords
 			}
@@ -95,9 +95,9 @@ type word struct {
 	from, to int
 }
 
-// words calls yield with the words of a text, as the index splits it: letters, digits and
+// wordsOf calls yield with the words of a text, as the index splits it: letters, digits and
 // marks are parts of words.
-func words(text string) func(yield func(word) bool) {
+func wordsOf(text string) func(yield func(word) bool) {
 	return func(yield func(word) bool) {
 		from := -1
 		for i, r := range text {
@@ -129,7 +129,7 @@ func humps(text string) func(yield func(word) bool) {
 			if a, b := text[i-1], text[i]; a < 'a' || a > 'z' || b < 'A' || b > 'Z' {
 				continue
 			}
-			for w := range words(text[i:min(i+maxHump, len(text))]) {
+			for w := range wordsOf(text[i:min(i+maxHump, len(text))]) {
 				if !yield(word{w.text, i + w.from, i + w.to}) {
 					return
 				}
@@ -359,7 +359,7 @@ func (t term) marks(p passage) (marks [][2]int) {
 	if t.field != "" && t.field != p.field {
 		return nil
 	}
-	all := slices.Collect(words(p.text))
+	all := slices.Collect(wordsOf(p.text))
 	for i := range all {
 		if t.at(all[i:]) {
 			marks = append(marks, [2]int{all[i].from, all[i+len(t.words)-1].to})

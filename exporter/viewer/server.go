@@ -1,9 +1,10 @@
 package viewer
 
 import (
+	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
-	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -24,9 +25,6 @@ import (
 	"github.com/spantee/spantee/exporter/runs"
 )
 
-//go:embed web
-var web embed.FS
-
 // A server serves the page. It also accepts spans from other spantee processes, and files
 // dropped on the page.
 type server struct {
@@ -44,7 +42,6 @@ type server struct {
 }
 
 const (
-	maxListed  = 500 // sessions in a list
 	maxStreams = 64
 
 	maxChanged = 100 // traces in one notice to a page
@@ -83,9 +80,9 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions/{id}/steps", bounded(v.answers, about(v.steps)))
 	mux.HandleFunc("GET /api/sessions/{id}/hits", bounded(v.answers, about(v.hits)))
 	mux.HandleFunc("GET /api/runs", bounded(v.answers, v.runs))
-	mux.HandleFunc("POST /api/sessions/{id}/delete", change(v.store.Delete))
-	mux.HandleFunc("POST /api/sessions/{id}/pin", change(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
-	mux.HandleFunc("POST /api/sessions/{id}/unpin", change(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
+	mux.HandleFunc("POST /api/sessions/{id}/delete", modify(v.store.Delete))
+	mux.HandleFunc("POST /api/sessions/{id}/pin", modify(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
+	mux.HandleFunc("POST /api/sessions/{id}/unpin", modify(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/viewer", v.identify)
 	mux.HandleFunc("GET /api/sessions/{id}/export.html", bounded(v.exports, v.export("text/html; charset=utf-8", ".html", (*Store).ExportHTML)))
@@ -229,18 +226,18 @@ func about[T any](read func(r *http.Request, id traceID) (answer T, found bool, 
 	}
 }
 
-// since reads the number of the last span that a page has.
-func since(r *http.Request) int64 {
+// lastSeen reads the number of the last span that a page has.
+func lastSeen(r *http.Request) int64 {
 	n, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	return min(max(0, n), maxNumber)
 }
 
 func (v *server) overview(r *http.Request, id traceID) (Overview, bool, error) {
-	return v.store.Overview(r.Context(), id, since(r))
+	return v.store.Overview(r.Context(), id, lastSeen(r))
 }
 
 func (v *server) steps(r *http.Request, id traceID) (Steps, bool, error) {
-	return v.store.Steps(r.Context(), id, since(r))
+	return v.store.Steps(r.Context(), id, lastSeen(r))
 }
 
 func (v *server) hits(r *http.Request, id traceID) (Hits, bool, error) {
@@ -259,8 +256,8 @@ func (v *server) detail(r *http.Request, id traceID) (d Detail, found bool, err 
 	return d, s != nil, err
 }
 
-// change handles a request to change a session.
-func change(do func(id traceID) (found bool, err error)) http.HandlerFunc {
+// modify handles a request to change a session.
+func modify(do func(id traceID) (found bool, err error)) http.HandlerFunc {
 	return ownPage(about(func(_ *http.Request, id traceID) (struct{}, bool, error) {
 		found, err := do(id)
 		return struct{}{}, found, err
@@ -346,4 +343,59 @@ func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, v.store.Since(before))
+}
+
+func (v *server) runs(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	answer, err := v.store.Runs(r.Context(), RunsQuery{Query: queryOf(r), By: cmp.Or(form.Get("by"), "day"), Only: form["only"], Prices: v.prices})
+	respond(w, answer, true, err)
+}
+
+// export serves a file with a session, without the parts that the query names.
+func (v *server) export(kind, suffix string, write func(*Store, context.Context, io.Writer) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var leave []Part
+		for _, name := range r.URL.Query()["without"] {
+			if partNames[Part(name)] == "" {
+				http.Error(w, "want without=content, paths or host", http.StatusBadRequest)
+				return
+			}
+			leave = append(leave, Part(name))
+		}
+		id, _ := parseTraceID(r.PathValue("id"))
+		if whole, found, err := v.store.Session(r.Context(), id); err != nil || !found {
+			respond(w, nil, false, err)
+			return
+		} else {
+			id, _ = parseTraceID(whole.ID) // of the richer copy
+		}
+		only, err := v.store.only(r.Context(), id, leave...)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		defer only.Close()
+		session, found, err := only.Session(r.Context(), id)
+		if err != nil || !found {
+			respond(w, nil, false, err)
+			return
+		}
+		var file bytes.Buffer
+		if err := write(only, r.Context(), &file); err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(&session)+suffix+`"`)
+		_, _ = w.Write(file.Bytes()) // the client may be gone
+	}
+}
+
+// fileName names an exported file after its session.
+func fileName(s *Session) string {
+	const longest = 60
+	name := strings.Join(strings.FieldsFunc(strings.ToLower(cmp.Or(s.Prompt, s.First, s.Agent, s.Name)), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-")
+	return strings.Trim(name[:min(len(name), longest)], "-") + "-" + s.ID[:8]
 }

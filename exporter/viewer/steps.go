@@ -38,11 +38,8 @@ type Note struct {
 	Text string `json:"text"`
 }
 
-// Limits of the content of one span.
-const (
-	maxStepBytes = 256 << 10
-	maxNotes     = 200
-)
+// maxNotes bounds the notes of one span.
+const maxNotes = 200
 
 // Steps returns the content of the spans that came after since, as much as one answer
 // holds.
@@ -69,7 +66,7 @@ func newStep(s Span) (step Step, bytes int) {
 		if v == nil {
 			return ""
 		}
-		_, whole := written(v)
+		_, whole := valueText(v)
 		shown := cutText(whole, maxStepBytes)
 		step.Cut += len(whole) - min(len(whole), maxStepBytes)
 		bytes += len(shown)
@@ -110,7 +107,7 @@ func newStep(s Span) (step Step, bytes int) {
 func newNote(s Span, e *tracepb.Span_Event) Note {
 	var words []string
 	for _, kv := range e.GetAttributes() {
-		_, v := written(kv.GetValue())
+		_, v := valueText(kv.GetValue())
 		words = append(words, strings.TrimPrefix(kv.GetKey(), "spantee.")+" "+cutText(v, maxDetail))
 	}
 	return Note{

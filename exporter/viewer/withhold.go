@@ -81,8 +81,8 @@ func (s *Span) lists(do func(*[]*commonpb.KeyValue)) {
 	}
 }
 
-// parts notes which parts spans have.
-func parts(found map[Part]bool, spans []Span) {
+// noteParts notes which parts spans have.
+func noteParts(found map[Part]bool, spans []Span) {
 	for i := range spans {
 		spans[i].lists(func(list *[]*commonpb.KeyValue) {
 			for _, kv := range *list {
@@ -92,8 +92,8 @@ func parts(found map[Part]bool, spans []Span) {
 	}
 }
 
-// names are the parts that were found, as people read them.
-func names(found map[Part]bool) []string {
+// namesOf are the parts that were found, as people read them.
+func namesOf(found map[Part]bool) []string {
 	names := []string{}
 	for _, part := range []Part{Content, Paths, Host} {
 		if found[part] {
