@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
@@ -102,6 +105,9 @@ func TestNoContent(t *testing.T) {
 					}
 					found[filepath.Dir(path)] += n
 				}
+				if b := receiptOf(t, spans); bytes.Contains(b, []byte(mark)) {
+					t.Errorf("content is in the receipt:\n%s", b)
+				}
 			}
 		})
 	}
@@ -110,6 +116,20 @@ func TestNoContent(t *testing.T) {
 			t.Errorf("%s: the content of its fixtures has %d marks, want at least 10: add fixtures with more texts", agent, found["../testdata/"+agent])
 		}
 	}
+}
+
+// receiptOf returns the receipt of spans, which has no content whatever the spans have.
+func receiptOf(t *testing.T, spans []*tracepb.Span) []byte {
+	t.Helper()
+	var recorder receipt.Recorder
+	for _, s := range spans {
+		recorder.Add(runs.Of(s))
+	}
+	b, err := json.Marshal(recorder.Receipt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestNoSecretsOfAnyAgent puts a secret behind every text of every agent.

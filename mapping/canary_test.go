@@ -267,6 +267,11 @@ func (c *canaryCase) check(t *testing.T, in []byte, level content.Level, want []
 			}
 		}
 	}
+	for _, m := range canary.FindAllSubmatch(receiptOf(t, spans), -1) {
+		if !slices.Contains(c.always, string(m[1])) {
+			t.Errorf("%s is in the receipt", m[1])
+		}
+	}
 	for field := range found {
 		if level == content.None && !slices.Contains(c.always, field) || level == content.Details && slices.Contains(c.never, field) {
 			t.Errorf("%s got out", field)

@@ -81,11 +81,11 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		}
 	}
 	s.addConsumers()
+	if !from.grows && s.needed() && say.tellsDoubts() {
+		s.to.Consumers = append(s.to.Consumers, say.consume)
+	}
 	if piped {
 		s.claims = s.newClaims()
-		if s.needed() && say.tellsDoubts() {
-			s.to.Consumers = append(s.to.Consumers, say.consume)
-		}
 	} else {
 		s.askViewer()
 	}
