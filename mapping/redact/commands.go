@@ -2,67 +2,9 @@ package redact
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
-
-// The parts of the expressions that the rows of commands become.
-const (
-	wordStart = "(?:^|[\\s\"'`,])"
-	wordBreak = "(?:=|[\"'`]?(?:[ \\t]+|,\\s*))" // also between the strings of ["curl", "-u", ..]
-	anyWord   = "[\"'`]?[^\\s\"'`,]+" + wordBreak
-	passTypes = "(?:pass:|file:)?" // of openssl
-	oneWord   = "(?:\\$?\"" + passTypes + "([^\"\n]+)|\\$?'" + passTypes + "([^'\n]+)|" + passTypes + "([^\\s\"'`|;)]+))"
-	joined    = "(?:\\$?\"([^\"\n]+)|\\$?'([^'\n]+)|([^\\s\"'`|;)]{4,}))"
-
-	// user:SECRET, user%SECRET, user/SECRET@host and domain/user:SECRET@host
-	userWord = "(?:\"[^\"\n:%/]*[:%]([^\"\n]+)|'[^'\n:%/]*[:%]([^'\n]+)|[^\\s\"'`:%/|;)]*[:%]([^\\s\"'`|;)]+)|[\"']?[^\\s\"'`:%/]+/(?:[^\\s\"'`:%/@]+:)?([^\\s\"'`@]+))"
-)
-
-// commandExpr returns an expression for the words of a row, which is searched for in
-// what begins with the program.
-func commandExpr(words string) string {
-	all := strings.Fields(words)
-	expr := wordStart
-	if strings.IndexByte("_{", all[0][0]) >= 0 {
-		expr = `^[\w.-]+` + wordBreak // only the program comes before
-	}
-	for i, w := range all {
-		prefix, same := strings.CutSuffix(w, "{}")
-		switch {
-		case w == "{}" && i > 0 && all[i-1] == "...":
-			expr += oneWord + `\s*$`
-		case w == "{}":
-			expr += oneWord
-		case w == "{:}":
-			expr += userWord
-		case same:
-			expr += regexp.QuoteMeta(prefix) + joined
-		case w == "_":
-			expr += anyWord
-		case w == "...":
-			expr += `(?:.*?` + wordBreak + `)??`
-		default:
-			expr += options(w, all[i+1] == "{:}")
-		}
-	}
-	return expr
-}
-
-// options returns an expression for one of several options, in front of another word. A
-// short one may end a cluster, as in -sSu, and be joined with user:SECRET.
-func options(list string, joined bool) string {
-	var all []string
-	for o := range strings.SplitSeq(list, ",") {
-		expr := regexp.QuoteMeta(o) + wordBreak
-		if joined && len(o) == 2 {
-			expr = `-[a-zA-Z]{0,6}` + o[1:] + wordBreak + "?"
-		}
-		all = append(all, expr)
-	}
-	return "[\"'`]?(?:" + strings.Join(all, "|") + ")"
-}
 
 func (t *table) programs() []string { return slices.Sorted(maps.Keys(t.commands)) }
 

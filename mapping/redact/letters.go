@@ -63,6 +63,16 @@ func setOfLetters(letters string) *letterSet {
 	return &set
 }
 
+// Letters that tokens are made of.
+const (
+	hexes  = "0123456789abcdefABCDEF"
+	alnum  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	digits = "0123456789"
+	word   = alnum + "_-"
+	dotted = word + "."
+	base64 = alnum + "+/="
+)
+
 var (
 	inDigits       = setOfLetters(digits)
 	inHexes        = setOfLetters(hexes)

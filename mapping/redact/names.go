@@ -6,21 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// A class is what a name says about its value.
-type class int
-
-const (
-	noSecret class = iota
-	password       // may be a plain word
-	secret         // may be a long one
-	key            // is letters and digits
-	phrase         // is a dozen words or two
-	pin            // is a number
-	datum          // may be anything: a part of a Kubernetes Secret
-)
-
-var classNames = map[string]class{"none": noSecret, "password": password, "secret": secret, "key": key, "phrase": phrase, "pin": pin}
-
 // classOf returns the class of a name, in any style: dbPassword, DB_PASSWORD and
 // db-password are the same.
 func classOf(name string) class {

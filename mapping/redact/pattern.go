@@ -2,23 +2,12 @@ package redact
 
 import (
 	"cmp"
-	"math"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
 )
-
-// A pattern is a regular expression and the words one of which is in every match.
-type pattern struct {
-	ID       string
-	Regex    string
-	Group    int
-	Entropy  float64
-	Keywords []string
-	Within   int `json:"-"` // how far from a keyword a match may be
-}
 
 // defaultReach is how far from its word a pattern looks for a match. If a match ends
 // there, the pattern looks further.
@@ -214,20 +203,4 @@ func windows(hits []place, reach, length int) []place {
 		ws = append(ws, w)
 	}
 	return ws
-}
-
-// entropy returns Shannon's entropy in bits per byte.
-func entropy(s string) float64 {
-	var counts [256]int
-	for i := range len(s) {
-		counts[s[i]]++
-	}
-	var h float64
-	for _, n := range counts {
-		if n > 0 {
-			p := float64(n) / float64(len(s))
-			h -= p * math.Log2(p)
-		}
-	}
-	return h
 }

@@ -5,14 +5,6 @@ import (
 	"strings"
 )
 
-// A token is a kind of secret with a known prefix: a row of rules.txt.
-type token struct {
-	rule    string
-	prefix  string
-	min     int // how many letters at least follow the prefix
-	letters *letterSet
-}
-
 // tokenRules returns the rules for all tokens, one for each name.
 func tokenRules(tokens []token) (rules []rule) {
 	byRule := map[string][]token{}

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // A writing is how a value is written, which decides how much it must look like
 // a secret.
@@ -233,4 +236,23 @@ func placeholder(s string) bool {
 	}
 	lower := strings.ToLower(s)
 	return hasPrefix(lower, "your ") || hasPrefix(lower, list("mask")...) || is("example", lower)
+}
+
+// isNumber reports whether a value is a number that may be a password.
+func isNumber(v string) bool { return len(v) >= 4 && isDigits(v) }
+
+// entropy returns Shannon's entropy in bits per byte.
+func entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	var h float64
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			h -= p * math.Log2(p)
+		}
+	}
+	return h
 }

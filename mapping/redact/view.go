@@ -8,6 +8,15 @@ import (
 	"unicode/utf8"
 )
 
+// How much of a text is read as a name and its value, in bytes.
+const (
+	maxName  = 64
+	maxValue = 2 << 10
+
+	// within is how far a value may be from its name.
+	within = 256
+)
+
 // A view is a text as people read it: without terminal colors and invisible
 // characters, with full-width characters as ASCII, and with quotes, line breaks,
 // separators and letters decoded from the ways in which they are escaped: \", \u003d,

@@ -1,10 +1,6 @@
 package redact
 
-import (
-	"regexp"
-	"strings"
-	"sync"
-)
+import "strings"
 
 // A way is one of the ways in which people write a name and its value.
 type way struct {
@@ -18,21 +14,6 @@ type way struct {
 	// read finds the secrets of what is more than a name and a value, such as a list,
 	// and returns how far it read.
 	read func(f *field) int
-}
-
-const (
-	wordStops  = " \t\r\n\"'`<>"
-	valueStops = wordStops + ",;(){}[]|&"
-
-	closing   = "\\A[\"'`]{0,3}\\]?" // the quotes and brackets around a name
-	separator = `(\|\|=|\?\?=|\+=|\.=|:: |:=|=>|===?|!=|=|:|<-)`
-)
-
-// An expression is compiled when it is first needed.
-type expression func() *regexp.Regexp
-
-func expr(s string) expression {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }
 
 // ways are tried in this order: a value that is no secret in one of them may be one in
@@ -105,21 +86,8 @@ func (f *field) assigned(v *value, sep place) bool {
 	return c.secret(v.text, how) && !strings.EqualFold(v.text, f.name)
 }
 
-// isNumber reports whether a value is a number that may be a password.
-func isNumber(v string) bool { return len(v) >= 4 && isDigits(v) }
-
 // hasMarks reports whether a word has characters that words of a language lack.
 func hasMarks(v string) bool { return strings.ContainsAny(v, "0123456789!@#%^*+~?/") }
-
-func (f *field) endsLine(i int) bool {
-	return i == len(f.text) || f.text[i] == '\r' || f.v.isBorder(i)
-}
-
-// looksSecret is for values in prose and tables.
-func (f *field) looksSecret(v *value, _ place) bool {
-	t := v.text
-	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
-}
 
 func (f *field) inArguments(v *value, sep place) bool {
 	name := f.start == 0 || isQuote(f.text[f.start-1]) || isFlag(f.name)
@@ -132,13 +100,6 @@ func (f *field) inFlag(v *value, _ place) bool {
 
 func (f *field) inElement(v *value, _ place) bool {
 	return !v.quoted && hasPrefix(f.text[v.end:], "</", "]]") && f.inTag(v)
-}
-
-// inTag is for values between tags.
-func (f *field) inTag(v *value) bool {
-	v.end = v.start + len(strings.TrimRight(v.text, " \t\r"))
-	v.text = f.text[v.start:v.end]
-	return !containsAny(v.text, "[^", "(?", ">") && f.class.secret(v.text, env) && (f.class == password || isRandom(v.text)) && !strings.EqualFold(v.text, f.name)
 }
 
 func (f *field) inFallback(v *value, _ place) bool {
@@ -161,16 +122,6 @@ func (f *field) inDirective(v *value, sep place) bool {
 
 func (f *field) inLisp(v *value, sep place) bool {
 	return v.end+1 < len(f.text) && strings.IndexByte(")]\n;'", f.text[v.end+1]) >= 0 && f.looksSecret(v, sep)
-}
-
-// line returns what comes before the name in its line.
-func (f *field) line() string {
-	lead := f.lead()
-	i := f.start
-	for i > f.start-len(lead) && !f.v.isBorder(i-1) {
-		i--
-	}
-	return f.text[i:f.start]
 }
 
 // inCell is for the cells of a table and for marked-up text: **Password:** ..
