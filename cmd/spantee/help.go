@@ -17,7 +17,7 @@ const helpWidth = 80
 const flagsTopic = "flags"
 
 // basicFlags are the filter's flags that most people need. They fit on a screen.
-const basicFlags = "endpoint to content view tree summary quiet receipt fail-if"
+const basicFlags = "endpoint to content view tree log summary quiet receipt fail-if"
 
 // collapseFlags is how many of the filter's flags the help of another command describes. If it
 // has more, they are only listed.

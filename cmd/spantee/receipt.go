@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
@@ -101,6 +101,10 @@ func (s *receiptSink) write(r *receipt.Receipt, hangs bool) error {
 	return errors.Join(errs...)
 }
 
+// outputNames are the names of outputs where the field's would mislead: all outputs begin with
+// spantee_, and a run's version is its agent's.
+var outputNames = map[string]string{"spantee_version": "version", "version": "agent_version"}
+
 // outputs returns the receipt as outputs of a step: its own fields, and the fields of its
 // run if it is the only one.
 func (s *receiptSink) outputs(r *receipt.Receipt) (string, error) {
@@ -126,7 +130,7 @@ func (s *receiptSink) outputs(r *receipt.Receipt) (string, error) {
 		if json.Unmarshal(fields[name], &s) == nil {
 			value = s
 		}
-		fmt.Fprintf(&text, "spantee_%s=%s\n", strings.TrimPrefix(name, "spantee_"), tree.Printable(value)) // one line, or a name could add outputs of its own
+		fmt.Fprintf(&text, "spantee_%s=%s\n", cmp.Or(outputNames[name], name), tree.Printable(value)) // one line, or a name could add outputs of its own
 	}
 	return text.String(), nil
 }
