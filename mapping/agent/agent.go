@@ -6,23 +6,17 @@
 //	line -> Decoder -> events
 //
 // To add an agent, write its objectDecoder and its entry in [Agents]: see README.md.
+//
+// A file uses those after it: command, agents, the agents' own files; agent, with Decoder;
+// line; marks, call; read, memory, words, event.
 package agent
 
 import (
 	"bytes"
 	"iter"
-	"slices"
-	"time"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
 )
-
-// An Instant is a number of nanoseconds since 1970, 0 if it is not known.
-type Instant int64
-
-// Seconds returns the time from since to t.
-func (t Instant) Seconds(since Instant) float64 { return float64(t-since) / 1e9 }
-
-// Milliseconds is the number of nanoseconds in a millisecond.
-const Milliseconds = Instant(time.Millisecond)
 
 // An Agent is a coding agent whose output spantee can decode.
 type Agent struct {
@@ -101,290 +95,99 @@ type Folders struct {
 	LogOf    string   // pattern of the path of a session's log in the first one, with %s for the session; "" if it is not joined
 }
 
-// Agents are the agents that spantee supports. If two could claim a line, the first
-// one gets it.
-var Agents = []*Agent{
-	&cursor,
-	&opencode,
-	&codex,
-	&codexLog,
-	&qwen,
-	&amp,
-	&claude,
-	&claudeLog,
-	&pi,
-	&piLog,
-	&gemini,
-	&agy,
-	&copilot,
-	&droid,
-	&goose,
+// A Decoder reads an agent's lines in one stream.
+type Decoder struct {
+	Agent *Agent
+	objectDecoder
+	r jsonscan.Reader
 }
 
-// Find returns the agent with this flag, nil if there is none.
-func Find(flag string) *Agent {
-	for _, a := range Agents {
-		if a.Flag == flag {
-			return a
+// An objectDecoder decodes the objects of an agent's lines. It gets the members of an
+// object, in the line's order, and then appends the events.
+type objectDecoder interface {
+	// begin returns an empty reader for the next object. If it is the first one of a line,
+	// the events of the objects before are not needed any more.
+	begin(first bool) lineReader
+
+	// events appends the events of the object. They refer to memory of the line and of the
+	// decoder, and are valid until the next call.
+	events(dst []Event) []Event
+
+	// Flush appends the events that events held back for the next line of an input, which
+	// has ended or paused.
+	Flush(input int, dst []Event) []Event
+}
+
+// New returns a Decoder for one stream.
+func (a *Agent) New() *Decoder { return &Decoder{Agent: a, objectDecoder: a.objects()} }
+
+// Decode appends the events of every JSON object of a line to dst. They are valid until
+// the next call.
+func (d *Decoder) Decode(text Line, dst []Event) []Event {
+	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.Agent.prefix))}
+	for r := &d.r; !r.End(); {
+		reader := d.begin(r.I == 0)
+		l := reader.head()
+		l.Arrival, l.input, l.recorded = text.Arrival, text.Input, text.Recorded
+		start := r.I
+		for key := range r.Members() {
+			reader.field(r, key)
+		}
+		l.object = r.B[start:r.I]
+		cut := r.Bad && text.Tail != nil
+		if cut {
+			salvage(text.Tail, reader.field, d.Agent.last...)
+		}
+		if len(l.typ) == 0 || r.Bad && !cut {
+			return append(dst, Event{Kind: Malformed})
+		}
+		from := len(dst)
+		dst = d.events(dst)
+		onlyNames(dst[from:])
+		for i := from; i < len(dst); i++ {
+			ev := &dst[i]
+			if ev.Arrival == 0 { // the event was not held back
+				ev.Arrival = text.Arrival
+			}
+			if ev.Kind == Unknown {
+				ev.Type = typeName(l.typ, l.subtype)
+			}
 		}
 	}
-	return nil
+	return dst
 }
 
-// Flags are the values of --agent.
-func Flags() (flags []string) {
-	for _, a := range Agents {
-		flags = append(flags, a.Flag)
-	}
-	return flags
+// Flush appends the events that were held back: see objectDecoder.
+func (d *Decoder) Flush(input int, dst []Event) []Event {
+	from := len(dst)
+	dst = d.objectDecoder.Flush(input, dst)
+	onlyNames(dst[from:])
+	return dst
 }
 
-// A Line is one line of a stream, without its end.
-type Line struct {
-	Text    []byte
-	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
-	Arrival Instant // when the line came
-	Input   int     // which of the inputs that are read together it is from
-
-	Recorded bool // Arrival is the line's place in a recording, not a time
-}
-
-// Kind says what an [Event] is.
-type Kind uint8
-
-// The kinds of events.
-const (
-	Malformed Kind = iota // the line is not JSON, or has no type
-	Unknown               // the line has an unknown type: Type
-	Ignored               // the line says nothing about the run
-
-	RunStart        // a run begins: Model, Facts, and ID, which identifies the run until its session has an id
-	SessionNamed    // the current session gets the id in ID
-	Prompt          // the user's prompt: Text. An idle agent calls its model again
-	TurnStart       // a model call begins
-	ThinkingDelta   // a piece of the model's thinking: Text
-	ThinkingMessage // a whole block of thinking that came without deltas: Text, Start
-	ThinkingEnd     // the end of a block of thinking
-	TextDelta       // a piece of the model's answer: Text
-	TextMessage     // a whole text that came without deltas: Text, Start, Final
-	TextEnd         // the end of a text: Final
-	TurnEnd         // a model call ended: FinishReason, Usage, Final
-	ToolStart       // ID, Tool
-	ToolEnd         // ID, Tool
-	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
-	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
-	ApprovalEnd     // ID, Query if the line has it, Status, Failed
-	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
-	Notice          // something between the model and the agent: Notice, Facts
-	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
-	RunEnd          // the result: Status, Failed, Length, Usage, SessionUsage, Models, Text
-)
-
-// An Event is one thing that an agent did. Its Kind tells which fields count: a decoder
-// may set others, too. Texts are still escaped, as between the quotes of a JSON string.
-//
-// It is one type for all kinds, with many fields, so that a decoder can fill it in the
-// order of a line's members before it knows the kind, and so that the events of a stream
-// share one slice.
-type Event struct {
-	Kind    Kind
-	Session []byte  // nil for the session of the agent's line before
-	Parent  []byte  // the id of the tool call whose sub-agent this is about
-	Time    Instant // the time that the agent states
-	Start   Instant // when it began, if that was before it was printed
-	Arrival Instant // when its line came
-	Type    string  // of its line, if unknown; set by Decoder
-
-	Text []byte
-
-	ID         []byte // pairs starts with ends
-	ToolCallID []byte // of the tool call that an approval is for, or of the script that made a ToolCall
-
-	ModelCallID []byte // the model call that the event belongs to
-	Model       []byte // which model was asked, or answered
-	Provider    []byte
-
-	Query        string  // what an approval is about
-	Status       string  // the outcome, in the agent's terms
-	FinishReason string  // why the model stopped, in the conventions' terms
-	Notice       string  // an event name of package semconv, "" if only the timestamp matters
-	Length       Instant // how long the agent says it took
-	ExitCode     Exit
-
-	Failed    bool
-	Final     bool // nothing else of this turn follows
-	Wakes     bool // TaskEnd, Notice: it makes an idle agent call its model again
-	Early     bool // RunEnd: its Length is the time until the agent first answered, though it went on
-	Estimated bool // its time is the agent's estimate, or an upper bound
-
-	Tool   *Tool
-	Usage  *Usage
-	Models []ModelUsage
-	Facts  Facts
-
-	SessionUsage *Usage // RunEnd: of the whole session, since its last RunEnd that states one
-}
-
-// Kept returns a copy of an event that outlives its line.
-func (ev *Event) Kept() Event {
-	kept := *ev
-	cloneAll(&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider)
-	kept.Facts = ev.Facts.kept()
-	if ev.Tool != nil {
-		own := *ev.Tool
-		cloneAll(&own.Arguments, &own.Result, &own.ErrorText, &own.Task)
-		own.ArgumentFacts, own.OutcomeFacts = own.ArgumentFacts.kept(), own.OutcomeFacts.kept()
-		kept.Tool = &own
-	}
-	return kept
-}
-
-func cloneAll(texts ...*[]byte) {
-	for _, b := range texts {
-		*b = bytes.Clone(*b)
-	}
-}
-
-// An Exit is an exit code, if known.
-type Exit struct {
-	Code  int64
-	Known bool
-}
-
-// A Tool is what a line says of a tool call. The start of a call has the
-// arguments; its end has the outcome and, not always, the arguments again.
-type Tool struct {
-	Name       string
-	MCP        bool
-	Executable string // the program that a shell command runs
-	Subagent   string // the type of agent that the call starts, "" if none
-	Skill      string // the skill that the call loads, "" if none
-
-	Arguments     []byte // JSON
-	ArgumentFacts Facts
-
-	Result       []byte // JSON
-	OutcomeFacts Facts
-	ErrorType    string // "" if it went well
-	Reason       string // why it failed, in words that are never content
-	ErrorText    []byte // why it failed, in the tool's words
-	Background   bool   // it keeps running in the background after the call ends
-	Task         []byte // the ID of its TaskEnd, or the task that it waited for
-}
-
-// Usage is how many tokens were used, and what they cost. Input includes the
-// cached tokens.
-type Usage struct {
-	Input, Output, CacheRead, CacheWrite, Reasoning int64
-	CacheWriteHour                                  int64 // of CacheWrite, for the cache that lasts an hour and costs more
-	WebSearches                                     int64 // by the model's API, which cost extra
-	Known                                           bool  // token counts are stated
-	OutputUnknown                                   bool  // except the output tokens
-	OutputOnly                                      bool  // the input tokens are unknown
-	Cost                                            float64
-	CostKnown                                       bool // Cost, in USD, is stated
-}
-
-// A ModelUsage is what one model used in a run.
-type ModelUsage struct {
-	Model []byte
-	Usage
-}
-
-// Level says how much content a [Fact] reveals.
-type Level uint8
-
-// The levels of facts.
-const (
-	Harmless Level = iota // a number, or one of a few words
-	Detail                // a path, a command, a pattern, a URL
-	Full                  // a text
-)
-
-// A Fact is an attribute of package semconv and its value as the agent states it: a
-// number, a flag, or a text.
-type Fact struct {
-	Key   string
-	Kind  FactKind
-	Level Level
-	Int   int64  // FactInt, FactBool
-	Text  []byte // FactText, still escaped; FactJSON
-}
-
-// FactKind is the type of a fact's value.
-type FactKind uint8
-
-// The types of facts.
-const (
-	FactInt FactKind = iota
-	FactBool
-	FactText
-	FactJSON
-)
-
-// Facts are facts with different keys: a later value of a key replaces an earlier one.
-type Facts []Fact
-
-// Find returns the fact of a key, nil if there is none.
-func (f Facts) Find(key string) *Fact {
-	for i := range f {
-		if f[i].Key == key {
-			return &f[i]
+// onlyNames removes what is no name of a model or of a provider.
+func onlyNames(events []Event) {
+	for i := range events {
+		ev := &events[i]
+		ev.Model, ev.Provider = modelName(ev.Model), modelName(ev.Provider)
+		for k := range ev.Models {
+			ev.Models[k].Model = modelName(ev.Models[k].Model)
 		}
 	}
-	return nil
 }
 
-// number returns the number of a key's fact, 0 if there is none.
-func (f Facts) number(key string) int64 {
-	if fact := f.Find(key); fact != nil {
-		return fact.Int
+// A learner is the decoder of a stream that lacks what its agent's session log has.
+type learner interface {
+	learn(session string, since Instant, rows []byte) (start Event, ok bool)
+}
+
+// Learn reads rows of the log of a session in the stream, and returns the beginning of the
+// session's last run since a time: its model and facts. It returns false if the log does not
+// have it, or the stream lacks nothing.
+func (d *Decoder) Learn(session string, since Instant, rows []byte) (start Event, ok bool) {
+	if stream, lacks := d.objectDecoder.(learner); lacks {
+		start, ok = stream.learn(session, since, rows)
+		start.Model, start.Provider = modelName(start.Model), modelName(start.Provider)
 	}
-	return 0
-}
-
-// Set adds a fact.
-func (f *Facts) Set(fact Fact) {
-	if old := f.Find(fact.Key); old != nil {
-		*old = fact
-		return
-	}
-	*f = append(*f, fact)
-}
-
-func (f Facts) kept() Facts {
-	f = slices.Clone(f)
-	for i := range f {
-		f[i].Text = bytes.Clone(f[i].Text)
-	}
-	return f
-}
-
-func (f *Facts) remove(key string) {
-	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
-}
-
-// merge sets the facts of others.
-func (f *Facts) merge(others Facts) {
-	for _, fact := range others {
-		f.Set(fact)
-	}
-}
-
-func (f *Facts) int(key string, n int64) { f.Set(Fact{Key: key, Int: n}) }
-
-func (f *Facts) addInt(key string, n int64) { f.int(key, f.number(key)+n) }
-
-func (f *Facts) bool(key string) { f.Set(Fact{Key: key, Kind: FactBool, Int: 1}) }
-
-func (f *Facts) json(key string, raw []byte) {
-	f.Set(Fact{Key: key, Kind: FactJSON, Level: Full, Text: raw})
-}
-
-func (f *Facts) word(key string, s []byte) { f.text(key, Harmless, s) }
-
-func (f *Facts) text(key string, level Level, escaped []byte) {
-	if len(escaped) > 0 {
-		f.Set(Fact{Key: key, Kind: FactText, Level: level, Text: escaped})
-	}
+	return start, ok
 }

@@ -372,3 +372,12 @@ func firstProgram(r *jsonscan.Reader) (first []byte) {
 	}
 	return first
 }
+
+// isUnspecified reports whether a protobuf enum is unset: newer builds write the
+// zero value.
+func isUnspecified(s []byte) bool {
+	return string(s) == "unspecified" || bytes.HasSuffix(s, []byte("_UNSPECIFIED"))
+}
+
+// maxNesting is how deep the results of a search may be nested.
+const maxNesting = 4

@@ -248,15 +248,6 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (exit Exit, text []byte) {
 	return exit, text
 }
 
-// isUnspecified reports whether a protobuf enum is unset: newer builds write the
-// zero value.
-func isUnspecified(s []byte) bool {
-	return string(s) == "unspecified" || bytes.HasSuffix(s, []byte("_UNSPECIFIED"))
-}
-
-// maxNesting is how deep the results of a search may be nested.
-const maxNesting = 4
-
 // readMatches adds up the counts of a search, which has one object per
 // workspace: {"<path>":{"content":{"totalMatchedLines":2,..}}}.
 func readMatches(r *jsonscan.Reader, outcome *Facts, depth int) {

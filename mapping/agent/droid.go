@@ -164,6 +164,8 @@ func (d *droidDecoder) toolResult() {
 // A droidLine is one line.
 type droidLine struct{ line }
 
+var _ lineReader = (*droidLine)(nil) // linters do not see that lineOf uses it
+
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "id":

@@ -41,6 +41,8 @@ type gooseLine struct {
 	content []byte
 }
 
+var _ lineReader = (*gooseLine)(nil) // linters do not see that lineOf uses it
+
 func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "message":

@@ -116,3 +116,15 @@ func executable(s []byte) []byte {
 	}
 	return nameOf(path[bytes.LastIndexAny(path, `/\`)+1:], executableChars)
 }
+
+// readID reads an id: a string, or a number as some programs write it.
+func readID(r *jsonscan.Reader) []byte {
+	switch c := r.Peek(); {
+	case c == '"':
+		return jsonscan.Unquote(r.Quoted())
+	case '0' <= c && c <= '9':
+		return r.Raw()
+	}
+	r.Skip()
+	return nil
+}
