@@ -176,8 +176,8 @@ func (r *reporter) showStatus(open []*runs.Span, idle time.Duration) {
 }
 
 // newLog returns what prints steps. The stream never waits for the lines of a live one.
-func (r *reporter) newLog(live bool) *steplog.Log {
-	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Recorded: !live}
+func (r *reporter) newLog(live, grows bool) *steplog.Log {
+	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Recorded: !live, Logged: grows}
 	if live {
 		cfg.Offer = r.w.Offer
 	}

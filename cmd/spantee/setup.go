@@ -73,7 +73,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		s.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
 	}
 	if o.log {
-		s.log = say.newLog(live)
+		s.log = say.newLog(live, from.grows)
 	}
 	if o.viewing {
 		if s.page, err = o.startPage(say); err != nil {

@@ -37,7 +37,11 @@ func (l *Log) Open(open []*runs.Span, silent time.Duration) {
 	l.minutes = map[string]int{}
 	for _, span := range open {
 		if spans := byTrace[string(span.TraceID)]; spans != nil {
-			newSnapshot(spans, silent).addTo(l, before)
+			s := newSnapshot(spans, silent)
+			if l.cfg.Logged {
+				s.now = max(s.now, uint64(time.Now().UnixNano()))
+			}
+			s.addTo(l, before)
 			delete(byTrace, string(span.TraceID))
 		}
 	}

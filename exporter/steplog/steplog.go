@@ -44,6 +44,10 @@ type Config struct {
 	// Recorded says that the steps are not of now, and that Open is not called. The lines of a
 	// run are printed at its end: only then a recording may tell when its first step began.
 	Recorded bool
+
+	// Logged says that the steps are from the session log of an agent on this machine. Open
+	// spans then end with its last row rather than now.
+	Logged bool
 }
 
 // A Log prints the steps of runs. It is not safe for concurrent use.

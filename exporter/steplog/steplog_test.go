@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,27 +38,36 @@ var fixtures = []string{
 // recorded returns the log of a fixture.
 func recorded(t *testing.T, fixture string, level content.Level, style tree.Style) string {
 	t.Helper()
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), Content: level})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := os.Open("../../testdata/" + fixture + ".jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
 	var b strings.Builder
 	log := steplog.New(steplog.Config{Style: style, Out: &b, Recorded: true})
-	for out, err := range m.Read(in) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.Span != nil {
-			log.Export(read(out.Span))
-		}
+	for span := range mapped(t, "../../testdata/"+fixture+".jsonl", level) {
+		log.Export(span)
 	}
 	log.Close()
 	return b.String()
+}
+
+// mapped returns the spans of a recording.
+func mapped(t *testing.T, path string, level content.Level) iter.Seq[*runs.Span] {
+	return func(yield func(*runs.Span) bool) {
+		m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), Content: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		for out, err := range m.Read(in) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Span != nil && !yield(read(out.Span)) {
+				return
+			}
+		}
+	}
 }
 
 // read reads a span of which the caller may change the bytes.
@@ -146,6 +156,51 @@ func TestNoContent(t *testing.T) {
 	}
 }
 
+// What full content has of any agent's recording is not in the log at the default level.
+func TestNoContentOfAnyAgent(t *testing.T) {
+	fixtures, err := filepath.Glob("../../testdata/*/*.jsonl")
+	if err != nil || len(fixtures) < 100 {
+		t.Fatal(err, len(fixtures))
+	}
+	texts := 0
+	for _, path := range fixtures {
+		fixture := strings.TrimSuffix(strings.TrimPrefix(path, "../../testdata/"), ".jsonl")
+		log := recorded(t, fixture, content.None, tree.Style{})
+		for _, text := range contentOf(t, path) {
+			if len(text) < 12 || !strings.ContainsAny(text, " /") { // else it may be a name
+				continue
+			}
+			if texts++; strings.Contains(log, text) {
+				t.Errorf("%s: %q is in\n%s", fixture, text, log)
+			}
+		}
+	}
+	if texts < 300 {
+		t.Errorf("only %d texts were looked for", texts)
+	}
+}
+
+// contentOf returns texts that spans have only if content is recorded.
+func contentOf(t *testing.T, path string) (texts []string) {
+	spans := map[content.Level][]map[string]string{}
+	for _, level := range []content.Level{content.None, content.Full} {
+		for span := range mapped(t, path, level) {
+			facts := map[string]string{"message": span.Message}
+			span.Each(func(key, text, _ []byte) { facts[string(key)] = string(text) })
+			facts["answer"] = span.Answer()
+			spans[level] = append(spans[level], facts)
+		}
+	}
+	for i, full := range spans[content.Full] {
+		for key, text := range full {
+			if !strings.HasSuffix(key, ".id") && spans[content.None][i][key] != text { // the ids of another level are others
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
 // A live is a stream that is logged while it goes on, in a synctest bubble.
 type live struct {
 	t        *testing.T
@@ -183,7 +238,7 @@ func (l *live) feed(lines string) {
 // wait lets time pass.
 func (l *live) wait(d time.Duration) {
 	for until := time.Now().Add(d); time.Now().Before(until); {
-		time.Sleep(time.Second)
+		time.Sleep(min(time.Second, time.Until(until)))
 		var open []*runs.Span
 		for out := range l.m.OpenAt(time.Now()) {
 			open = append(open, read(out.Span))
@@ -333,6 +388,20 @@ func TestOneTraceparent(t *testing.T) {
 			l.want("+00:03.0  chat GPT-5     3.00s", "+00:03.0  cursor-agent   3.00s  0 tools, 1,000 tokens in, 20 out")
 			l.wait(time.Second)
 		}
+		l.close()
+	})
+}
+
+// Open spans of a session log end with its last row, but the step goes on.
+func TestSessionLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{Replay: time.Unix(0, 0)}, func(c *steplog.Config) { c.Logged = true })
+		stamped := func(line string) string { return cursor("s", fmt.Sprintf(`"timestamp_ms":%d,%s`, time.Now().UnixMilli(), line)) }
+		l.feed(stamped(begin) + stamped(think))
+		l.wait(2 * time.Second)
+		l.feed(stamped(shell("started", "a", "")))
+		l.wait(61 * time.Second)
+		l.want("+00:02.0  chat GPT-5     2.00s", "+01:02.0  shell go       running for 60s")
 		l.close()
 	})
 }
