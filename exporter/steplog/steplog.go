@@ -225,7 +225,7 @@ func (l *Log) printRun(r *run, step line) {
 		doubts = append(doubts, text)
 	}
 	if len(doubts) > 0 {
-		step.add(tree.Red, "doubts: "+strings.Join(doubts, ", "))
+		step.add(tree.Yellow, "doubts: "+strings.Join(doubts, ", "))
 	}
 	style := l.cfg.Style
 	style.Width = math.MaxInt

@@ -396,7 +396,9 @@ func TestOneTraceparent(t *testing.T) {
 func TestSessionLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := start(t, mapping.Options{Replay: time.Unix(0, 0)}, func(c *steplog.Config) { c.Logged = true })
-		stamped := func(line string) string { return cursor("s", fmt.Sprintf(`"timestamp_ms":%d,%s`, time.Now().UnixMilli(), line)) }
+		stamped := func(line string) string {
+			return cursor("s", fmt.Sprintf(`"timestamp_ms":%d,%s`, time.Now().UnixMilli(), line))
+		}
 		l.feed(stamped(begin) + stamped(think))
 		l.wait(2 * time.Second)
 		l.feed(stamped(shell("started", "a", "")))

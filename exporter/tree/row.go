@@ -16,9 +16,10 @@ type Cell struct {
 
 // The colors of cells, besides those of steps.
 const (
-	Bold = bold
-	Dim  = dim
-	Red  = red
+	Bold   = bold
+	Dim    = dim
+	Red    = red
+	Yellow = yellow
 )
 
 // Color returns the color of a step.
