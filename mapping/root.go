@@ -29,7 +29,9 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
 	}
-	r.addUsageTo(a)
+	if !r.apart || !r.usage.OutputUnknown { // else the session's next result states it
+		r.addUsageTo(a)
+	}
 	if !r.resultOnly { // which does not say what the agent did
 		r.addWorkTo(a)
 		r.main.addTimes(a)

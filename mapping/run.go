@@ -184,7 +184,8 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	ended := (r.agent.EndsAtEOF || r.apart) && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
+	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.worded && !r.doubts.silent
+	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
 	broke := why
 	if r.failure.reported && why == errIncomplete {
 		broke = cmp.Or(r.failure.kind, why)

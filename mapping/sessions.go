@@ -192,7 +192,9 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 			return
 		}
 	}
-	if len(ev.Parent) > 0 && ss.deliverApart(s, ev) {
+	if ev.Kind == agent.TaskEnd {
+		ev.Parent = nil
+	} else if len(ev.Parent) > 0 && ss.deliverApart(s, ev) {
 		return
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
@@ -200,7 +202,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.endedRun(s)
 	}
 	if s.run == nil {
-		if !s.beginsWith(ev.Kind) {
+		if !s.beginsWith(ev) {
 			if ev.Kind != agent.Notice {
 				ss.stream.stats.EndsWithoutStart++
 			}
@@ -228,12 +230,7 @@ func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
 		switch {
 		case s.run != nil && ev.Kind == agent.RunStart: // its call began it
 			return true
-		case s.run != nil && ev.Kind == agent.TaskEnd:
-			ev.Parent = nil
-			return false
-		case s.run != nil:
-			return false
-		case s.runs == 0:
+		case s.run != nil, s.runs == 0:
 			return false
 		case own == nil:
 			own = &session{agent: s.agent, id: s.id, alias: key, apart: true, runs: 1}
@@ -242,9 +239,7 @@ func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
 		}
 	}
 	step := *ev
-	if step.Parent = nil; step.Kind == agent.TaskEnd {
-		step.Kind = agent.RunEnd
-	}
+	step.Parent = nil
 	ss.deliver(own, &step)
 	ss.touch(own)
 	return true
@@ -260,24 +255,27 @@ func (ss *sessions) endedRun(s *session) {
 	s.run = nil
 }
 
-// beginsWith reports whether a run of the session may begin with an event of kind
-// k. After a result, a lingering worker may repeat the result or end a tool.
-func (s *session) beginsWith(k agent.Kind) bool {
-	switch k {
-	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
+// beginsWith reports whether a run of the session may begin with an event. After a result, a
+// lingering worker may repeat the result or end a tool.
+func (s *session) beginsWith(ev *agent.Event) bool {
+	switch ev.Kind {
+	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TaskEnd:
 		return false
+	case agent.TurnEnd:
+		return s.apart && ev.Failed
 	case agent.RunError:
 		return s.runs == 0 && s.id != ""
 	case agent.ToolEnd, agent.Notice: // hooks run after the result
-		return s.runs == 0
+		return s.runs == 0 || s.apart && (ev.Wakes || ofRequest[ev.Notice])
 	case agent.RunEnd:
 		return s.runs == 0 || s.resultOnly
 	}
 	return true
 }
 
-// taskEnd looks for the run that left a task running, and reports whether it has
-// ended since. A run that has not ended takes the event itself.
+// taskEnd looks for the run that left a task running and has ended since, or for the run
+// that is the task's own, and reports whether there is one. A run that has not ended takes
+// the event itself.
 func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 	for i, r := range s.ended {
 		if r.tasks[string(ev.ID)] == nil {
@@ -289,7 +287,15 @@ func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 		}
 		return true
 	}
-	return false
+	own := ss.byID[callKey(s.id, string(ev.Parent))]
+	if len(ev.Parent) == 0 || own == nil || own.run == nil {
+		return false
+	}
+	end := *ev
+	end.Kind, end.Parent = agent.RunEnd, nil
+	ss.deliver(own, &end)
+	ss.touch(own)
+	return true
 }
 
 // abandon ends what is open in a session.

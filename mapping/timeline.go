@@ -62,8 +62,8 @@ func (l *timeline) worksInBackground(ev *agent.Event) bool {
 	if len(ev.Parent) == 0 {
 		return false
 	}
-	inv := l.nested[string(ev.Parent)]
-	return inv != nil && inv.task != nil || l.leftRunning(ev.Parent) != nil
+	inv, call := l.nested[string(ev.Parent)], l.tools[string(ev.Parent)]
+	return inv != nil && inv.task != nil || call != nil && call.inv.task != nil || l.leftRunning(ev.Parent) != nil
 }
 
 // rootNotices returns the events of the root: stalls, limits, and those that no chat

@@ -33,7 +33,9 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	inv.steps.print(at)
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
 	t.estimated = r.guessed && start == at
-	t.learn(r, ev.Tool)
+	if t.learn(r, ev.Tool); t.subagent != "" {
+		r.starts(t)
+	}
 
 	if turn := inv.current(); turn != nil && turn.otherCall(ev.ModelCallID) { // the model call before had only text
 		r.closeTurn(inv, turn.lastWord(start), "")
@@ -348,17 +350,20 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 		inv.tool, inv.start, inv.wait, inv.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if t != nil {
-		if len(r.stream.callers) >= maxOpenSessions {
-			clear(r.stream.callers)
-		}
-		r.stream.callers[callKey(r.session, string(ev.Parent))] = &caller{ids: &r.ids, call: t.ref()}
-	}
-	if t != nil && t.subagent != "" {
-		inv.name = t.subagent
+		r.starts(t)
+		inv.name = cmp.Or(t.subagent, inv.name)
 	}
 	r.nested[string(ev.Parent)] = inv
 	r.order = append(r.order, inv)
 	return inv
+}
+
+// starts records which call started a sub-agent, which may work on when the run has ended.
+func (r *run) starts(t *tool) {
+	if len(r.stream.callers) >= maxOpenSessions {
+		clear(r.stream.callers)
+	}
+	r.stream.callers[callKey(r.session, t.id)] = &caller{ids: &r.ids, call: t.ref()}
 }
 
 // endNested ends what a background call left open. It returns when the call ended,

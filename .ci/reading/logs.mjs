@@ -72,7 +72,12 @@ function claude(files) {
   for (const session of new Set(main.map((row) => row.sessionId))) runs.push(...claudeRuns(main.filter((row) => row.sessionId === session)));
 
   // A call without agents' ids is found by its prompt, "two with the same prompt" in their order.
-  const works = new Map([...agents].map(([id, rows]) => [id, claudeWork(rows)]));
+  const later = [];
+  const works = new Map([...agents].map(([id, rows]) => {
+    const [part, ...parts] = untilEnds(rows, main.filter((row) => words(row).includes(`<task-id>${id}</task-id>`)));
+    later.push(...parts.map((more) => ({ id, ...more })));
+    return [id, claudeWork(part.rows)];
+  }));
   const calls = [...runs, ...works.values()].flatMap((work) => work.calls);
   const named = new Set(owners.values());
   for (const [id, rows] of agents) {
@@ -92,7 +97,23 @@ function claude(files) {
     if (!run) continue;
     attach(run, { ...work, call: owners.get(id) });
   }
+  // "nothing is dropped": what a sub-agent does after its end while its parent is idle is a run.
+  const parents = [...runs];
+  for (const { id, rows, end } of later) {
+    const work = claudeWork(rows);
+    const open = parents.find((run) => run.session === work.session && run.start <= work.start && work.start <= run.end);
+    if (open) attach(open, { ...work, call: owners.get(id) });
+    else runs.push({ ...work, end: end ?? work.end });
+  }
   return runs;
+}
+
+// untilEnds splits the rows of a sub-agent into what it did until each end that is told.
+function untilEnds(rows, ends) {
+  const parts = [...ends.map((row) => row.at), undefined].map((end, i, all) => ({
+    end, rows: rows.filter((row) => row.at >= (all[i - 1] ?? -Infinity) && row.at < (end ?? Infinity)),
+  }));
+  return parts.filter((part, i) => i === 0 || part.rows.length > 0);
 }
 
 // once: a resume writes rows again, into the same session or into another, with other ids and

@@ -101,7 +101,8 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 		add("gen_ai.client.inference.usage."+key, s, n, true,
 			"gen_ai.agent.name", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.token.modality=unknown")
 	}
-	var chat *goldenSpan // the last one, which what did not fit into it comes after
+	before := map[string]float64{} // what sub-agents used after the end of their runs
+	var chat *goldenSpan           // the last one, which what did not fit into it comes after
 	for i, s := range spans {
 		if s.failed && s.attributes["error.type"] == "" {
 			t.Fatal("an error without a type")
@@ -161,12 +162,13 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 				}
 			}
 		}
-		if s.attributes["spantee.usage.input_tokens"]+s.attributes["spantee.usage.output_tokens"] != "" { // the rest of what the run used
+		if s.attributes["spantee.bad_lines"] != "" && s.attributes["gen_ai.usage.input_tokens"] == "" { // the rest of what the run used
 			for key, total := range map[string]string{
 				"input_tokens": "input_tokens", "output_tokens": "output_tokens", "cache_read.input_tokens": "cache_read_tokens",
 				"cache_write.input_tokens": "cache_write_tokens", "reasoning.output_tokens": "reasoning_tokens",
 			} {
-				rest := optional(s, "spantee.usage."+total)
+				counted := s.attributes["session.id"] + key
+				rest := optional(s, "spantee.usage."+total) - before[counted]
 				for _, call := range spans[i+1:] {
 					if call.attributes["spantee.bad_lines"] != "" { // the next run
 						break
@@ -176,6 +178,7 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 				if rest > 0 {
 					usage(s, key, rest)
 				}
+				before[counted] = max(0, -rest)
 			}
 		}
 		if s.deltas > 1 {

@@ -58,7 +58,7 @@ type Recorder struct {
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 
-	used map[string][len(usages)]int64 // by model calls of runs that have not ended, by trace and session
+	used map[string][len(usages)]int64 // by model calls that no root has stated yet, by session
 	gaps map[string][]float64          // between chunks of chats that have not ended, by their span ids
 
 	// open is read while the SDK holds its own lock, for which a holder of mu may wait.

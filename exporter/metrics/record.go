@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -137,31 +138,36 @@ var usages = [...]struct{ metric, key, total string }{
 	{semconv.MetricReasoningTokens, semconv.ReasoningTokens, semconv.UsageReasoning},
 }
 
-// maxUsed is the number of open runs of which it is known what their model calls used.
+// maxUsed is the number of sessions of which it is known what their model calls used.
 const maxUsed = 10_000
 
-// usage counts tokens: those of model calls as they end, and at the end of the run those
-// that only its root states. Claude Code, for example, states output tokens only there.
+// usage counts tokens: those of model calls as they end, and at the end of a run those that only
+// its root states. Claude Code, for example, states output tokens only there. A root may also
+// state what sub-agents of an earlier run used since.
 func (r *Recorder) usage(s *runs.Span, count func(metric string, tokens int64)) {
-	run := string(s.TraceID) + s.Text(semconv.SessionID) // a trace may have several
-	used, counted := r.used[run]
+	session := cmp.Or(s.Text(semconv.SessionID), string(s.TraceID))
+	used, counted := r.used[session]
 	isTotal := counted && s.StatesTotals() && s.ErrorType() != semconv.ErrorKilled // of a killed run, another Recorder has counted most
-	if isTotal {
-		delete(r.used, run)
-	} else if !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
+	if !isTotal && !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
 		return
 	}
 	for i, u := range usages {
-		switch {
+		switch total := s.Int(u.total); {
 		case s.Has(u.key):
 			used[i] += s.Int(u.key)
 			count(u.metric, s.Int(u.key))
-		case isTotal && s.Int(u.total) > used[i]:
-			count(u.metric, s.Int(u.total)-used[i])
+		case isTotal:
+			if total > used[i] {
+				count(u.metric, total-used[i])
+			}
+			used[i] = max(0, used[i]-total)
 		}
 	}
-	if !s.StatesTotals() && (counted || len(r.used) < maxUsed) {
-		r.used[run] = used
+	switch {
+	case isTotal && used == [len(usages)]int64{}:
+		delete(r.used, session)
+	case isTotal, !s.StatesTotals() && (counted || len(r.used) < maxUsed):
+		r.used[session] = used
 	}
 }
 

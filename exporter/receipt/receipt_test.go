@@ -103,14 +103,20 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 			t.Errorf("%d runs and %d spans, want %d and %d", r.RunsTotal, r.Spans, len(byTrace), len(spans))
 		}
 		var sum receipt.Totals
+		stated, called := map[string]int64{}, map[string]int64{} // by session
 		for _, run := range r.Runs {
 			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest")); diff != "" {
 				t.Errorf("(-trace +receipt):\n%s", diff)
 			}
 			sum.Cost += run.Cost
-			sum.InputTokens += max(run.InputTokens, chatInput(byTrace[run.TraceID]))
+			root := rootOf(byTrace[run.TraceID]).Attributes
+			stated[run.SessionID] += usageOf(root, "spantee.usage.").InputTokens + usageOf(root, "gen_ai.usage.").InputTokens
+			called[run.SessionID] += chatUsage(byTrace[run.TraceID]).InputTokens
 			sum.ToolsFailed += run.ToolsFailed
 			sum.Idle += run.Idle
+		}
+		for id := range stated {
+			sum.InputTokens += max(stated[id], called[id])
 		}
 		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 {
 			t.Errorf("the totals %+v are not the sum of the runs", r.Totals)
@@ -133,20 +139,24 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 
 // chatInput returns the input tokens of all model calls in a trace, also of those after the
 // end of the run.
-func chatInput(spans []*tracepb.Span) (tokens int64) {
+func chatUsage(spans []*tracepb.Span) (used receipt.Usage) {
 	for _, s := range spans {
 		if strings.HasPrefix(s.Name, "chat") {
-			tokens += usageOf(s.Attributes, "gen_ai.usage.").InputTokens
+			plus(&used, usageOf(s.Attributes, "gen_ai.usage."))
 		}
 	}
-	return tokens
+	return used
+}
+
+func rootOf(spans []*tracepb.Span) *tracepb.Span {
+	return spans[slices.IndexFunc(spans, func(s *tracepb.Span) bool {
+		return slices.ContainsFunc(s.Attributes, func(a *commonpb.KeyValue) bool { return a.Key == "spantee.bad_lines" })
+	})]
 }
 
 // traced returns what a trace says of its run, read without package runs.
 func traced(spans []*tracepb.Span) receipt.Run {
-	root := spans[slices.IndexFunc(spans, func(s *tracepb.Span) bool {
-		return slices.ContainsFunc(s.Attributes, func(a *commonpb.KeyValue) bool { return a.Key == "spantee.bad_lines" })
-	})]
+	root := rootOf(spans)
 	at := func(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }
 	length := func(s *tracepb.Span) float64 {
 		return math.Round(float64(s.EndTimeUnixNano-s.StartTimeUnixNano)/1e3) / 1e6
@@ -264,6 +274,9 @@ func traced(spans []*tracepb.Span) receipt.Run {
 		direct := usageOf(root.Attributes, "gen_ai.usage.")
 		direct.Cost, direct.CostKnown = direct.Cost+run.Cost, direct.CostKnown || run.CostKnown
 		run.Usage = direct
+	}
+	if !run.TokensKnown { // as of a sub-agent whose parent is idle
+		run.Usage = chatUsage(spans)
 	}
 	if len(run.Models) == 0 {
 		byModel(run.Model, run.Usage)
@@ -537,7 +550,7 @@ func TestComputedCost(t *testing.T) {
 }
 
 // What an agent states only for a session is in no total, and what its sub-agents use after
-// the end of a run is in no run.
+// the end of a run is in no run, or in the session's next one, and in the totals once.
 func TestUsageOutsideOfRuns(t *testing.T) {
 	var recorder receipt.Recorder
 	add := func(trace, id byte, name string, attributes map[string]int64) {
@@ -547,6 +560,9 @@ func TestUsageOutsideOfRuns(t *testing.T) {
 		}
 		if id > 1 {
 			span.ParentSpanId = fmt.Appendf(nil, "%08d", 1)
+		}
+		if trace > 2 {
+			span.Attributes = []*commonpb.KeyValue{{Key: "gen_ai.conversation.id", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "s"}}}}
 		}
 		for key, n := range attributes {
 			span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: n}}})
@@ -567,9 +583,14 @@ func TestUsageOutsideOfRuns(t *testing.T) {
 	chat(1, 3, 20) // of a sub-agent
 	chat(2, 2, 5)
 	root(2, 9, 1200) // one of its model calls is not in the stream
+	chat(3, 2, 1000)
+	root(3, 1000, 0)
+	chat(3, 3, 200) // of a sub-agent, which the next run states
+	chat(4, 2, 50)
+	root(4, 250, 0)
 	r := recorder.Receipt()
 	got := []int64{r.Runs[0].InputTokens, r.Runs[1].InputTokens, r.InputTokens, r.OutputTokens, r.Session.InputTokens, r.Session.OutputTokens}
-	if want := []int64{100, 9, 129, 3, 4200, 6}; !slices.Equal(got, want) {
+	if want := []int64{100, 9, 129 + 1250, 3 + 3, 4200, 12}; !slices.Equal(got, want) {
 		t.Errorf("%d, want %d", got, want)
 	}
 }

@@ -31,6 +31,7 @@ type Recorder struct {
 	records map[string]*record // by trace id
 	order   []string           // of the keys of records
 	totals  Totals             // of the runs that are not in records any more
+	used    spending           // of these runs
 	session Usage              // by the roots of all sessions
 	omitted int                // how many these are
 	noPrice map[string]bool    // models that Prices lacks
@@ -78,8 +79,12 @@ func (r *Recorder) Add(s *runs.Span) {
 	if len(r.order) > maxRuns {
 		delete(r.records, id)
 		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
-		omitted, used := r.describe(id, run)
-		r.totals.addRun(&omitted.Totals, used)
+		omitted := r.describe(id, run)
+		r.totals.addRun(&omitted.Totals)
+		if r.used == nil {
+			r.used = spending{}
+		}
+		r.used.add(run, &omitted)
 		r.omitted++
 	}
 }
@@ -91,20 +96,47 @@ func (r *Recorder) Receipt() *Receipt {
 	receipt := &Receipt{SchemaVersion: SchemaVersion, RunsTotal: r.omitted, UnknownTypes: []UnknownType{}, Runs: []Run{}, Session: r.session}
 	receipt.Counts = Counts{Failures: map[string]int{}, LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{}} // in JSON they are never null
 	if r.omitted > 0 {
-		receipt.addRun(&r.totals, r.totals.Usage)
+		receipt.addRun(&r.totals)
 	}
+	used := spending{}
+	maps.Copy(used, r.used)
 	for _, id := range r.order {
-		run, used := r.describe(id, r.records[id])
+		run := r.describe(id, r.records[id])
+		used.add(r.records[id], &run)
 		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
 			receipt.add(&run.Counts)
-			receipt.Add(run.Usage)
 			continue
 		}
-		receipt.addRun(&run.Totals, used)
+		receipt.addRun(&run.Totals)
 		receipt.RunsTotal++
 		receipt.Runs = append(receipt.Runs, run)
 	}
+	for _, u := range used {
+		receipt.Add(u.stated.AtLeast(u.calls))
+	}
 	return receipt
+}
+
+// spending is what sessions used, by their ids. A sub-agent may go on after the end of its run:
+// some agents then state what it used as the next run's, others do not state it.
+type spending map[string]spent
+
+// A spent is what the runs of a session used: as their roots state it, and the sum of their
+// model calls.
+type spent struct{ stated, calls Usage }
+
+// add adds a run. Sessions beyond a limit count as one.
+func (s spending) add(r *record, run *Run) {
+	id := cmp.Or(run.SessionID, run.TraceID)
+	if _, known := s[id]; !known && len(s) >= 2*maxRuns {
+		id = ""
+	}
+	u := s[id]
+	stated, calls := r.StatedUsage()
+	stated.Cost, stated.CostKnown = run.Cost, run.CostKnown // it may be computed
+	u.stated.Add(stated)
+	u.calls.Add(calls)
+	s[id] = u
 }
 
 func (r *record) add(s *runs.Span) {
@@ -189,10 +221,9 @@ func (r *record) addRoot(s *runs.Span) {
 	})
 }
 
-// describe returns what is known of a run so far, and what it used together with the
-// sub-agents that went on after its end.
-func (r *Recorder) describe(id string, of *record) (run Run, used Usage) {
-	run, used = of.describe(id), of.AllUsage()
+// describe returns what is known of a run so far.
+func (r *Recorder) describe(id string, of *record) Run {
+	run := of.describe(id)
 	switch {
 	case run.CostKnown:
 		run.CostSource = CostStated
@@ -204,12 +235,11 @@ func (r *Recorder) describe(id string, of *record) (run Run, used Usage) {
 			}
 			r.noPrice[model] = true
 		}
-		used.Cost, used.CostKnown = run.Cost, run.CostKnown
 		if run.Cost > 0 {
 			run.CostSource = CostComputed
 		}
 	}
-	return run, used
+	return run
 }
 
 // Unpriced returns the models of the receipt whose cost is unknown because Prices lacks
@@ -255,9 +285,8 @@ func (r *record) describe(trace string) Run {
 	return run
 }
 
-// addRun adds a run, or several. used is what they used together with the sub-agents that
-// went on after their ends.
-func (t *Totals) addRun(run *Totals, used Usage) {
+// addRun adds a run, or several, but for what they used.
+func (t *Totals) addRun(run *Totals) {
 	first := t.Spans == 0
 	t.Succeeded = run.Succeeded && (first || t.Succeeded)
 	t.EndedAfterResult = t.EndedAfterResult || run.EndedAfterResult
@@ -278,7 +307,6 @@ func (t *Totals) addRun(run *Totals, used Usage) {
 		t.CostSource = cmp.Or(run.CostSource, t.CostSource)
 	}
 	t.add(&run.Counts)
-	t.Add(used)
 }
 
 func (c *Counts) add(more *Counts) {

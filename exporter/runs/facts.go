@@ -302,3 +302,13 @@ func (u *Usage) Add(more Usage) {
 	u.TokensKnown = u.TokensKnown || more.TokensKnown
 	u.CostKnown = u.CostKnown || more.CostKnown
 }
+
+// AtLeast returns the larger one of each count.
+func (u Usage) AtLeast(other Usage) Usage {
+	return Usage{
+		InputTokens: max(u.InputTokens, other.InputTokens), OutputTokens: max(u.OutputTokens, other.OutputTokens),
+		CacheReadTokens: max(u.CacheReadTokens, other.CacheReadTokens), CacheWriteTokens: max(u.CacheWriteTokens, other.CacheWriteTokens),
+		ReasoningTokens: max(u.ReasoningTokens, other.ReasoningTokens), Cost: max(u.Cost, other.Cost),
+		TokensKnown: u.TokensKnown || other.TokensKnown, CostKnown: u.CostKnown || other.CostKnown,
+	}
+}

@@ -233,17 +233,9 @@ func (r *Run) Usage() Usage {
 	return u
 }
 
-// AllUsage returns the usage of the run and of the sub-agents that went on after it: their
-// model calls are not in what the root states.
-func (r *Run) AllUsage() Usage {
-	u := r.Usage()
-	if r.calls.InputTokens+r.calls.OutputTokens > u.InputTokens+u.OutputTokens {
-		cost, known := u.Cost, u.CostKnown
-		u = r.calls
-		u.Cost, u.CostKnown = max(u.Cost, cost), u.CostKnown || known
-	}
-	return u
-}
+// StatedUsage returns what the root states, and the sum of what model calls state, also those
+// of sub-agents that went on after the run.
+func (r *Run) StatedUsage() (root, calls Usage) { return r.total, r.calls }
 
 // Clone returns a copy to which spans can be added.
 func (r *Run) Clone() *Run {

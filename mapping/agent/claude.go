@@ -144,10 +144,13 @@ func (d *claudeDecoder) system() {
 // its tool call.
 func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 	l := &d.line
-	t, running := s.tasks[string(l.task)], false
+	t, running, again := s.tasks[string(l.task)], false, false
 	if t != nil {
 		_, running = s.calls[t.call]
 		s.measured([]byte(t.call), l.lastTokens, l.toolUses)
+		if a := s.agents[t.call]; a != nil && t.call != "" {
+			again, a.works = a.works && t.over, false
+		}
 	}
 	switch {
 	case t == nil && !notified:
@@ -161,13 +164,16 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 		l.Kind = Notice
 	case t != nil && !t.background:
 		return
-	case t != nil && t.over:
+	case t != nil && t.over && !again:
 		l.Kind = Notice
 	default:
 		l.Kind, l.ID = TaskEnd, l.task
 		l.Failed = l.Status != "completed"
 		l.Time = cmp.Or(l.Time, l.ended)
 		l.Facts.text(semconv.TaskDetail, Full, l.summary)
+		if t != nil {
+			l.Parent = []byte(t.call)
+		}
 	}
 	if l.Wakes = notified; notified && s.answer == 0 {
 		s.answer = s.said
@@ -196,7 +202,7 @@ func (d *claudeDecoder) subagentRetry() {
 func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
-	s.nested = s.nested || len(l.Parent) > 0
+	a.works, s.nested = true, s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.fault) > 0 || d.isAPIError(firstText(l.blocks)) {
 		return d.failed(s, dst)
 	}
@@ -319,7 +325,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 			if t := s.tasks[string(b.Tool.Task)]; b.Tool.Background && t.status != "" && !t.over { // it was over before its call
 				t.over = true
 				over := Event{
-					Kind: TaskEnd, Session: ev.Session, Parent: ev.Parent, Arrival: ev.Arrival,
+					Kind: TaskEnd, Session: ev.Session, Arrival: ev.Arrival,
 					ID: b.Tool.Task, Time: t.ended, Status: t.status, Failed: t.status != "completed",
 				}
 				over.Facts.text(semconv.TaskDetail, Full, t.summary)

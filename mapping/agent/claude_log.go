@@ -81,6 +81,7 @@ type claudeLogSession struct {
 	asked   bool                // a prompt begins it: it is a run even if there is no answer
 	calls   map[string]bool     // of the main agent in this run, without a result
 	called  bool                // the main agent has called a tool, and has not ended its answer
+	aside   held                // what sub-agents did since the end that is held back: a run ends before that
 	stops   bool                // rows of the main agent say why the model stopped
 	last    Instant             // when the main agent's latest row was written
 	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
@@ -138,8 +139,12 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	case again && !row.sidechain && string(l.typ) == "assistant":
 		s.forget()
 	case again:
-	case row.sidechain:
+	case row.sidechain && len(s.end) == 0:
 		dst = d.subagent(dst)
+	case row.sidechain && len(s.aside) < maxAside && l.Time-s.last < longestHook:
+		s.aside = append(s.aside, hold(d.subagent(nil)...)...)
+	case row.sidechain:
+		dst = d.subagent(s.finish(dst))
 	default:
 		if files := d.files[l.input]; !slices.Contains(files, s) {
 			d.files[l.input] = append(files, s)
@@ -276,10 +281,10 @@ func (s *claudeLogSession) start(dst []Event) []Event {
 	return dst
 }
 
-// finish appends the end of the run if it was held back, or the run of a prompt that has no
+// finish appends the end of the run if it was held back, and the run of a prompt that has no
 // answer.
 func (s *claudeLogSession) finish(dst []Event) []Event {
-	return s.start(s.logRun.finish(dst))
+	return s.start(s.aside.take(s.logRun.finish(dst)))
 }
 
 // queued appends the events of what an agent at work was told.
@@ -298,7 +303,7 @@ func (d *claudeLogDecoder) notified(s *claudeLogSession, dst []Event, text []byt
 	if _, again := d.rows.keep(d.rows.hash([]byte("notification"), d.line.Session, text), struct{}{}); again {
 		return dst
 	}
-	dst = d.notification(s.finish(dst), text)
+	dst = d.notification(s, s.finish(dst), text)
 	if !s.running {
 		s.begin = hold(d.runStart())
 	}
@@ -349,6 +354,12 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	}
 }
 
+// What may come between an answer and its continuation, which a hook can ask for.
+const (
+	longestHook = 60 * 1000 * Milliseconds
+	maxAside    = 1000 // events of sub-agents
+)
+
 // longestCall is how long an agent waits for its model. A prompt that comes later is for one
 // that was killed and has resumed its session.
 const longestCall = 10 * 60 * 1000 * Milliseconds
@@ -375,7 +386,7 @@ func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	case string(l.Model) == "<synthetic>" && !l.apiError && !s.running && !s.asked:
 		return dst
 	}
-	dst, s.end = s.start(dst), nil
+	dst, s.end = s.start(s.aside.take(dst)), nil
 	if !s.running {
 		if s.running = true; len(s.begin) == 0 {
 			s.begin = hold(d.runStart())
@@ -457,7 +468,7 @@ func (d *claudeLogDecoder) runEnd(failure string) Event {
 
 // notification appends the end of background work, which a message in the user's name
 // reports.
-func (d *claudeLogDecoder) notification(dst []Event, text []byte) []Event {
+func (d *claudeLogDecoder) notification(s *claudeLogSession, dst []Event, text []byte) []Event {
 	element := func(name string) []byte {
 		_, rest, _ := bytes.Cut(text, []byte("<"+name+">"))
 		value, _, _ := bytes.Cut(rest, []byte("</"+name+">"))
@@ -465,7 +476,7 @@ func (d *claudeLogDecoder) notification(dst []Event, text []byte) []Event {
 	}
 	ev := d.event(TaskEnd)
 	ev.ID, ev.Status, ev.Wakes = []byte(word(element("task-id"))), enum(element("status")), true
-	ev.Failed = ev.Status != "completed"
+	ev.Parent, ev.Failed = s.agents[string(ev.ID)], ev.Status != "completed"
 	ev.Facts.text(semconv.TaskDetail, Full, element("summary"))
 	if len(ev.ID) == 0 {
 		return dst

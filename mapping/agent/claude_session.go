@@ -36,6 +36,7 @@ type claudeAgent struct {
 	over           bool   // all of the message has arrived
 	text, thinking bool   // deltas have come that no whole block has repeated yet
 	tools          bool   // it called a tool
+	works          bool   // it has answered since an end of its task was reported
 	attempt        int64  // of the last retry
 	call           []byte // the id of its last model call
 	spent          Usage  // of that call, zero after a result
@@ -43,7 +44,7 @@ type claudeAgent struct {
 
 // begin records the start of a message.
 func (a *claudeAgent) begin(message []byte, usage Usage) {
-	*a = claudeAgent{message: bytes.Clone(message), usage: usage, attempt: a.attempt, call: a.call, spent: a.spent}
+	*a = claudeAgent{message: bytes.Clone(message), usage: usage, works: a.works, attempt: a.attempt, call: a.call, spent: a.spent}
 }
 
 // isOver reports whether all of a message has arrived, with its final token counts.
