@@ -28,7 +28,7 @@ type keptLine struct {
 	agent.Line
 	session string
 	begins  bool // it is the first line of a run
-	past    bool // another run of its agent has begun since
+	past    bool // older than the latest run of its agent
 	number  int
 }
 

@@ -21,7 +21,7 @@ const (
 // that begins a line are lines, too, wherever the array has line breaks.
 type lines struct {
 	max  int
-	line func(line, tail []byte) // tail is nil unless the line is longer than max: then line is its head
+	line func(line, tail []byte) // of a line over max, line is the head and tail the end; otherwise tail is nil
 
 	buf, tail []byte
 	opening   bool // buf may begin an array

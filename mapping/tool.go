@@ -20,7 +20,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 		inv.steps.floor = at
 	}
 	if len(r.tools) == maxOpen {
-		old := r.oldest(r.tools)
+		old := r.evictOldest(r.tools)
 		newest := old[len(old)-1].n
 		r.endTools(at, errIncomplete, func(t *tool) bool { return t.n <= newest })
 	}
@@ -61,8 +61,8 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	return t
 }
 
-// oldest returns the calls that end to make room, and counts them.
-func (r *run) oldest(open map[string]*tool) []*tool {
+// evictOldest picks the oldest tenth of the open calls, which end to make room.
+func (r *run) evictOldest(open map[string]*tool) []*tool {
 	old := sortedTools(open)[:maxOpen/10]
 	r.stream.stats.Evicted += len(old)
 	return old
@@ -429,7 +429,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 	}
 	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
-		for _, old := range r.oldest(r.tasks) {
+		for _, old := range r.evictOldest(r.tasks) {
 			r.stopTask(old, at)
 		}
 	}

@@ -428,10 +428,10 @@ func (f *follower) do(s *follow.Session, step follow.Step) {
 }
 
 // handOver hands over spans, and reports whether there were any. Then the caller saves how
-// far the session was mapped. The order makes sure that no kill loses a span: the log of the
-// process has the spans before the state says so. A kill between the two, within the time of
-// one small write, makes the next process map the piece again, which gives the same spans
-// with the same ids. The log gets no open spans, because they are mapped again, too.
+// far the session was mapped. A kill loses no span, because the spans are written first and
+// the position second. After a kill between the two, the next process maps the piece again,
+// which gives the same spans with the same ids. Open spans are not written: they are mapped
+// again, too.
 func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output]) (emitted bool) {
 	for out := range outputs {
 		if out.Started != nil {

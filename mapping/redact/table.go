@@ -174,7 +174,7 @@ type token struct {
 	letters *letterSet
 }
 
-// A pattern is a regular expression and the words one of which is in every match.
+// A pattern is a regular expression and its keywords: every match contains one.
 type pattern struct {
 	ID       string
 	Regex    string
