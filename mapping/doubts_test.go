@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spantee/spantee/exporter/runs"
 )
 
@@ -79,24 +77,89 @@ func TestDoubts(t *testing.T) {
 			for _, l := range tc.lines {
 				lines = append(lines, strings.Split(l, "\n")...)
 			}
-			spans, _ := feed{}.spans(t, stream(lines...))
-			var got []string
-			var r runs.Run
-			for _, s := range spans {
-				wire, err := proto.Marshal(s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				facts := new(runs.Span)
-				if err := facts.Read(wire); err != nil {
-					t.Fatal(err)
-				}
-				r.Add(facts)
+			if got := doubtsOf(t, stream(lines...)); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
 			}
-			for _, d := range r.Doubts {
-				got = append(got, fmt.Sprint(d.Name, " ", d.Count))
-			}
-			if got := strings.Join(got, ", "); got != tc.want {
+		})
+	}
+}
+
+// doubtsOf returns the doubts of the last run of a stream.
+func doubtsOf(t *testing.T, in []byte) string {
+	t.Helper()
+	spans, _ := feed{}.spans(t, in)
+	var doubts []runs.Doubt
+	for _, s := range spans {
+		if facts := runs.Of(s); facts.StatesTotals() && facts.MayBeRoot() {
+			doubts = facts.Doubts()
+		}
+	}
+	var got []string
+	for _, d := range doubts {
+		got = append(got, fmt.Sprint(d.Name, " ", d.Count))
+	}
+	return strings.Join(got, ", ")
+}
+
+// TestDoubtsOfAgents reads the doubts of small streams of other agents.
+func TestDoubtsOfAgents(t *testing.T) {
+	const claude = `{"type":"system","subtype":"init","cwd":"/x","session_id":"s","tools":["Bash"],"model":"claude-opus-5","permissionMode":"default","claude_code_version":"2.1.281"}`
+	claudeSays := func(id, part string) string {
+		return `{"type":"assistant","message":{"model":"claude-opus-5","id":"` + id + `","type":"message","role":"assistant","content":[` + part + `]},"parent_tool_use_id":null,"session_id":"s"}`
+	}
+	claudeText := func(id, text string) string { return claudeSays(id, fmt.Sprintf(`{"type":"text","text":%q}`, text)) }
+	claudeShell := func(id string) string {
+		return claudeSays("m"+id, `{"type":"tool_use","id":"`+id+`","name":"Bash","input":{"command":"go test"}}`)
+	}
+	claudeResult := func(id, content string, failed bool) string {
+		return fmt.Sprintf(`{"type":"user","message":{"role":"user","content":[{"tool_use_id":%q,"type":"tool_result","content":%q,"is_error":%v}]},"parent_tool_use_id":null,"session_id":"s"}`, id, content, failed)
+	}
+	claudeEnd := func(text string) string {
+		return fmt.Sprintf(`{"type":"result","subtype":"success","is_error":false,"duration_ms":9,"num_turns":2,"result":%q,"session_id":"s","total_cost_usd":0.1}`, text)
+	}
+
+	const codex, codexEnd = `{"type":"thread.started","thread_id":"01a1f0c2-91d4-7f31-8a55-3c7e5d0b9a11"}` + "\n" + `{"type":"turn.started"}`, `{"type":"turn.completed","usage":{"input_tokens":5,"output_tokens":4}}`
+	codexItem := func(event, id, rest string) string {
+		return `{"type":"item.` + event + `","item":{"id":"` + id + `",` + rest + `}}`
+	}
+	codexShell := func(id, status, code string) string {
+		command := `"type":"command_execution","command":"/bin/bash -lc 'go test'","aggregated_output":"",`
+		started := codexItem("started", id, command+`"exit_code":null,"status":"in_progress"`)
+		if status == "" {
+			return started
+		}
+		return started + "\n" + codexItem("completed", id, command+`"exit_code":`+code+`,"status":"`+status+`"`)
+	}
+	codexText := codexItem("completed", "item_9", `"type":"agent_message","text":"Done."`)
+
+	const gemini, geminiEnd = `{"type":"init","timestamp":"2026-10-02T09:00:00.000Z","session_id":"s","model":"gemini-3-pro"}`, `{"type":"result","timestamp":"2026-10-02T09:00:09.000Z","status":"success","stats":{"total_tokens":9,"input_tokens":5,"output_tokens":4}}`
+	const geminiText = `{"type":"message","timestamp":"2026-10-02T09:00:08.000Z","role":"assistant","content":"Done.","delta":true}`
+	geminiShell := func(id, status string) string {
+		return `{"type":"tool_use","timestamp":"2026-10-02T09:00:02.000Z","tool_name":"run_shell_command","tool_id":"` + id + `","parameters":{"command":"go test"}}` + "\n" +
+			`{"type":"tool_result","timestamp":"2026-10-02T09:00:07.000Z","tool_id":"` + id + `","status":"` + status + `","output":""}`
+	}
+
+	for name, tc := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"claude, none":                  {[]string{claude, claudeShell("a"), claudeResult("a", "ok", false), claudeText("z", "Done."), claudeEnd("Done.")}, ""},
+		"claude, ends on a tool":        {[]string{claude, claudeText("y", "I test."), claudeShell("a"), claudeResult("a", "ok", false), claudeEnd("")}, "empty_answer 1, ends_on_tool 1"},
+		"claude, failed test":           {[]string{claude, claudeShell("a"), claudeResult("a", "Exit code 1\nFAIL", true), claudeText("z", "Done."), claudeEnd("Done.")}, "last_command_failed 1"},
+		"claude, mended":                {[]string{claude, claudeShell("a"), claudeResult("a", "Exit code 1", true), claudeShell("b"), claudeResult("b", "ok", false), claudeText("z", "Done."), claudeEnd("Done.")}, ""},
+		"claude, without a permission":  {[]string{claude, claudeShell("a"), `{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"a","message":"not on the list","session_id":"s"}`, claudeResult("a", "not on the list", true), claudeText("z", "I may not."), claudeEnd("I may not.")}, "denied 1"},
+		"claude, no result of the call": {[]string{claude, claudeShell("a"), claudeText("z", "Done."), claudeEnd("Done.")}, "open_calls 1"},
+		"claude, nothing":               {[]string{claude, claudeEnd("")}, "empty_answer 1, no_work 1"},
+		"codex, none":                   {[]string{codex, codexShell("item_1", "completed", "0"), codexText, codexEnd}, ""},
+		"codex, ends on a tool":         {[]string{codex, codexText, codexShell("item_1", "completed", "0"), codexEnd}, "ends_on_tool 1"},
+		"codex, failed and declined":    {[]string{codex, codexShell("item_1", "failed", "1"), codexShell("item_2", "declined", "null"), codexText, codexEnd}, "denied 1, last_command_failed 1"},
+		"codex, nothing":                {[]string{codex, codexEnd}, "empty_answer 1, no_work 1"},
+		"gemini, none":                  {[]string{gemini, geminiShell("a", "success"), geminiText, geminiEnd}, ""},
+		"gemini, ends on a tool":        {[]string{gemini, geminiText, geminiShell("a", "success"), geminiEnd}, "ends_on_tool 1"},
+		"gemini, failed test, silent":   {[]string{gemini, geminiShell("a", "error"), geminiEnd}, "empty_answer 1, ends_on_tool 1, last_command_failed 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := doubtsOf(t, []byte(strings.Join(tc.lines, "\n")+"\n")); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

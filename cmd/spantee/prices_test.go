@@ -45,7 +45,8 @@ func TestPrices(t *testing.T) {
 			if slices.Contains(args, "exec") {
 				args = append(args, "--", "cat")
 			}
-			cmd := spantee(t, nil, args...)
+			summary := filepath.Join(t.TempDir(), "summary.md")
+			cmd := spantee(t, []string{"GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY=" + summary}, args...)
 			cmd.Stdin = bytes.NewReader(stream)
 			_ = cmd.Run()
 			if said := cmd.stderr.String(); cmd.ProcessState.ExitCode() != tt.status || !strings.Contains(said, tt.said) {
@@ -65,6 +66,9 @@ func TestPrices(t *testing.T) {
 			}
 			if diff := r.Cost - want; r.CostSource != tt.source || diff > 1e-6 || diff < -1e-6 || r.CostKnown != (want > 0) {
 				t.Errorf("cost %v, known %v, %q", r.Cost, r.CostKnown, r.CostSource)
+			}
+			if b, err := os.ReadFile(summary); err != nil || bytes.Contains(b, []byte("| $0.8816 computed |")) != (want > 0) {
+				t.Errorf("the step summary: %v, %s", err, b)
 			}
 			if b, err := os.ReadFile(spans); err != nil || len(b) == 0 || bytes.Contains(b, []byte("usage.cost")) {
 				t.Errorf("the spans have a cost: %v, %s", err, b)

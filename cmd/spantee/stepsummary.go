@@ -114,6 +114,9 @@ func runTable(r *receipt.Receipt, link func(trace string) string) string {
 		}
 		if run.CostKnown {
 			cost = fmt.Sprintf("$%.4f", run.Cost)
+			if run.CostSource == receipt.CostComputed {
+				cost += " computed"
+			}
 		}
 		trace := run.TraceID
 		if url := link(run.TraceID); url != "" {

@@ -464,7 +464,8 @@ func TestDoubtsOfAllRuns(t *testing.T) {
 		recorder.Add(runs.Of(&tracepb.Span{
 			TraceId: fmt.Appendf(nil, "%016d", i), SpanId: fmt.Appendf(nil, "%08d", 1), Name: "invoke_agent x",
 			Attributes: []*commonpb.KeyValue{
-				{Key: "spantee.bad_lines", Value: count}, {Key: "spantee.denied_calls", Value: count},
+				{Key: "spantee.bad_lines", Value: count},
+				{Key: "spantee.denied_calls", Value: count},
 				{Key: "spantee.doubts", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: names}}},
 			},
 		}))
