@@ -140,6 +140,7 @@ func (c *agyConversation) step(l *agyLine, dst []Event) []Event {
 	case known != nil && known.ended, kind == "checkpoint" && !c.running, kind == "system_message", kind == "unknown":
 		return append(dst, Event{Kind: Ignored})
 	case kind != "user_input" && kind != "agent_response" && kind != "checkpoint" && kind != "tool":
+		l.subtype = []byte(l.kind)
 		return append(dst, Event{Kind: Unknown})
 	}
 	if !c.running {

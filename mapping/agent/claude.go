@@ -98,8 +98,21 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// system classifies a line that the program itself wrote. Versions add subtypes; an
-// unknown one says nothing about the run.
+// Types of what the program itself writes, of blocks of messages, and of the streaming API's
+// events and deltas that say nothing of the run, or nothing that other lines do not.
+var (
+	claudeNotes = set("status", "thinking_tokens", "task_progress", "background_tasks_changed", "session_state_changed",
+		"post_turn_summary", "hook_progress", "files_persisted", "local_command_output", "elicitation_complete", "notification",
+		"memory_recall", "commands_changed", "plugin_install", "mirror_error", "control_request_progress",
+		"worker_shutting_down", "informational", "model_refusal_fallback", "model_refusal_no_fallback",
+		"session_start", "session_end") // the last two are Qwen Code's
+	claudeBlocks = set("image", "document", "container_upload", "search_result", "tool_reference", "compaction")
+	claudeEvents = set("content_block_start", "content_block_stop", "ping", "error",
+		"input_json_delta", "signature_delta", "citations_delta", "compaction_delta",
+		"goal_state", "tool_progress") // the last two are Qwen Code's
+)
+
+// system classifies a line that the program itself wrote.
 func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
 	switch string(l.subtype) {
@@ -136,7 +149,22 @@ func (d *claudeDecoder) system() {
 		}
 	case "task_notification":
 		d.taskEnd(s, true)
+	default:
+		if !claudeNotes[string(l.subtype)] {
+			l.Kind = Unknown
+		}
 	}
+}
+
+// unknownBlock appends that a block of the message has an unknown type.
+func (l *claudeLine) unknownBlock(dst []Event) []Event {
+	for i := range l.blocks {
+		if b := &l.blocks[i]; b.Kind == Malformed && !claudeBlocks[string(b.typ)] {
+			l.subtype = b.typ
+			return append(dst, Event{Kind: Unknown, Session: l.Session})
+		}
+	}
+	return dst
 }
 
 // taskEnd turns the line into the end of background work. An update may report the
@@ -274,7 +302,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		a.tools = false
 		dst = append(dst, ev)
 	}
-	return dst
+	return l.unknownBlock(dst)
 }
 
 // failed appends the events of a model call that failed for good.
@@ -341,13 +369,14 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 		}
 		dst = append(dst, ev)
 	}
-	return dst
+	return l.unknownBlock(dst)
 }
 
 // streamed appends the events of one line of --include-partial-messages.
 func (d *claudeDecoder) streamed(dst []Event) []Event {
 	l := &d.line
 	a := d.session(&l.Event).agent(l.Parent)
+	l.subtype = l.eventType
 	switch string(l.eventType) {
 	case "message_start":
 		a.begin(l.message, l.usage)
@@ -362,6 +391,10 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 			l.Kind, l.ModelCallID, a.text = TextDelta, d.call(a), true
 		case "thinking_delta":
 			l.Kind, l.ModelCallID, a.thinking = ThinkingDelta, d.call(a), true
+		default:
+			if l.subtype = l.deltaType; !claudeEvents[string(l.deltaType)] {
+				l.Kind = Unknown
+			}
 		}
 	case "message_delta":
 		a.usage.raise(&l.usage)
@@ -374,6 +407,10 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown
 			l.Kind, l.ModelCallID, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
+		}
+	default:
+		if !claudeEvents[string(l.eventType)] {
+			l.Kind = Unknown
 		}
 	}
 	return append(dst, l.Event)

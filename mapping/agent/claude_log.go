@@ -213,10 +213,27 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 		return d.systemRow(s, dst)
 	case "attachment":
 		return d.queued(s, dst)
-	case "progress", "summary", "queue-operation", "file-history-snapshot", "last-prompt":
+	}
+	return d.other(dst)
+}
+
+// Types of rows, and of rows that the program itself wrote, that say nothing of a run, or
+// nothing that others do not.
+var (
+	claudeRows = set("attachment", "system", "progress", "summary", "queue-operation", "file-history-snapshot", "file-history-delta",
+		"last-prompt", "custom-title", "ai-title", "task-summary", "tag", "agent-name", "agent-color", "agent-setting", "pr-link",
+		"permission-mode", "mode", "worktree-state", "content-replacement", "attribution-snapshot", "speculation-accept")
+	claudeRemarks = set("stop_hook_summary", "local_command", "informational", "away_summary", "microcompact_boundary",
+		"bridge_status", "thinking", "memory_saved", "agents_killed", "api_metrics", "file_snapshot", "permission_retry",
+		"scheduled_task_fire")
+)
+
+// other counts a row of an unknown type.
+func (d *claudeLogDecoder) other(dst []Event) []Event {
+	if claudeRows[string(d.line.typ)] {
 		return dst
 	}
-	return append(dst, Event{Kind: Unknown, Session: l.Session})
+	return append(dst, Event{Kind: Unknown, Session: d.line.Session})
 }
 
 // subagent appends the events of a row of a sub-agent.
@@ -230,7 +247,7 @@ func (d *claudeLogDecoder) subagent(dst []Event) []Event {
 		}
 		return d.assistant(dst)
 	}
-	return dst
+	return d.other(dst)
 }
 
 // copied reports whether the row repeats a model call of another session or agent.
@@ -429,6 +446,9 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 	case "api_error":
 		l.Kind, l.Notice = Notice, semconv.EventRetry
 	default:
+		if !claudeRemarks[string(l.subtype)] && !claudeNotes[string(l.subtype)] {
+			dst = append(dst, Event{Kind: Unknown, Session: l.Session})
+		}
 		return dst
 	}
 	switch {

@@ -388,9 +388,38 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.result(dst)
 	default:
 		d.question()
+		if l.Kind == Notice && !copilotNotes[l.name] {
+			dst = append(dst, Event{Kind: Unknown})
+		}
 	}
 	return append(dst, l.Event)
 }
+
+// copilotNotes are the types of lines of which only the time counts.
+var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.mcp_server_removed",
+	"session.mcp_server_needs_reconnect", "session.skills_loaded", "session.tools_updated", "session.custom_agents_updated",
+	"session.extensions_loaded", "session.auto_mode_resolved", "session.managed_settings_resolved",
+	"session.managed_settings_enforced", "session.model_change", "session.mode_changed", "session.context_changed",
+	"session.context_cleared", "session.title_changed", "session.permissions_changed", "session.plan_changed",
+	"session.todos_changed", "session.background_tasks_changed", "session.remote_steerable_changed",
+	"session.workspace_file_changed", "session.autopilot_objective_changed", "session.schedule_created",
+	"session.schedule_cancelled", "session.info", "session.usage_info", "session.usage_checkpoint", "session.compaction_start",
+	"session.truncation", "session.snapshot_rewind", "session.handoff", "session.task_complete", "session.completion_receipt",
+	"session.binary_asset", "session.custom_notification", "session.canvas.opened", "session.canvas.closed",
+	"session.canvas.recorded", "session.canvas.removed", "session.canvas.unavailable", "session.canvas.registry_changed",
+	"session.extensions.attachments_pushed", "session.fusion_route_started", "session.fusion_route_failed",
+	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
+	"assistant.tool_call_delta", "assistant.streaming_delta", "assistant.server_tool_progress",
+	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
+	"assistant.fusion_phase_failed", "model.call_start", "model.call_end", "model.call_finished", "model.call_failure",
+	"tool.user_requested", "tool.execution_partial_result", "tool.execution_progress", "tool_search.activated",
+	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.completed",
+	"subagent.failed", "subagent.selected", "subagent.deselected", "hook.start", "hook.end", "hook.progress", "system.message",
+	"system.notification", "pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
+	"mcp.prompts.list_changed", "mcp.oauth_required", "mcp.oauth_completed", "mcp.headers_refresh_required",
+	"mcp.headers_refresh_completed", "mcp_app.tool_call_complete", "command.queued", "command.execute", "command.completed",
+	"commands.changed", "capabilities.changed", "ui.ephemeral_query", "factory.run_started", "factory.run_updated",
+	"factory.run_settled")
 
 // fail handles an error, which breaks off a model call that is not over.
 func (d *copilotDecoder) fail(fault string) {

@@ -90,6 +90,9 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	if ev.Kind == ToolEnd {
 		dst = d.line.appendAwaited(dst)
 	}
+	if d.line.unknown {
+		dst = append(dst, Event{Kind: Unknown, Session: ev.Session})
+	}
 	return dst
 }
 

@@ -15,6 +15,7 @@ type cursorLine struct {
 	result     []byte // a result's or an error's text
 	awaited    Event  // the end of background work that a tool waited for
 	background bool   // the call left something running
+	unknown    bool   // the subtype is unknown: only the time counts
 	stamped    bool   // there is a timestamp
 	hasCallID  bool   // call_id is a string
 	toolCallID []byte // the same id, as the call has it
@@ -113,6 +114,7 @@ func (l *cursorLine) classify() {
 	if l.Kind, l.Notice = row.kind, row.notice; !ok {
 		l.Kind = Unknown
 	}
+	l.unknown = l.Kind == Notice && l.Notice == "" && len(l.subtype) > 0
 	switch l.Kind {
 	case TaskEnd:
 		l.Wakes, l.Estimated = true, true // it may be printed late

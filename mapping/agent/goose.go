@@ -129,7 +129,10 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 		for key := range r.Members() {
 			b.field(&r, key)
 		}
-		dst = append(dst, d.block(&b, ev))
+		if dst = append(dst, d.block(&b, ev)); dst[len(dst)-1].Kind == Notice && !gooseBlocks[string(b.typ)] {
+			d.line.subtype = b.typ
+			dst = append(dst, Event{Kind: Unknown})
+		}
 	}
 	if len(dst) == from {
 		ev.Kind = Notice
@@ -137,6 +140,10 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 	}
 	return dst
 }
+
+// gooseBlocks are the types of parts of which only the time counts.
+var gooseBlocks = set("image", "redactedThinking", "reasoning", "toolConfirmationRequest", "frontendToolRequest",
+	"contextLengthExceeded", "summarizationRequested", "actionRequired", "systemNotification")
 
 // A gooseBlock is a part of a message.
 type gooseBlock struct {

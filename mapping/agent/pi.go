@@ -268,8 +268,10 @@ func (d *piDecoder) update() {
 		l.Kind, l.Text = TextEnd, nil
 	case "thinking_end":
 		l.Kind, l.Text = ThinkingEnd, nil
-	default:
+	case "", "start", "text_start", "thinking_start", "toolcall_start", "toolcall_delta", "toolcall_end", "done", "error":
 		l.Kind = Ignored
+	default:
+		l.Kind, l.subtype = Unknown, []byte(l.update)
 	}
 }
 
