@@ -22,6 +22,7 @@ type step struct {
 	firstChunk uint64 // when a chat's answer began
 	root       bool
 	children   []*step
+	background []*step // work that the step may wait for when nothing else runs
 }
 
 const (
@@ -34,10 +35,10 @@ const (
 	waiting = "waiting "
 )
 
-// Add adds a span. Nobody waits for background work, and deltas are part of their chat.
+// Add adds a span.
 func (t *Timeline) Add(span *Span) {
 	kind := span.Kind()
-	if kind == Background || kind == Deltas {
+	if kind == Deltas { // a part of its chat
 		return
 	}
 	s := step{id: string(span.ID), parent: string(span.Parent), kind: kind, start: span.Start, end: span.End, root: span.MayBeRoot()}
@@ -120,7 +121,7 @@ func (t *Timeline) link() (root *step) {
 	byID := make(map[string]*step, len(t.steps))
 	for i := range t.steps {
 		s := &t.steps[i]
-		s.children = nil
+		s.children, s.background = nil, nil
 		byID[s.id] = s
 		if s.root && (root == nil || s.start < root.start) {
 			root = s
@@ -133,6 +134,8 @@ func (t *Timeline) link() (root *step) {
 		case s == root || parent == nil:
 		case s.kind == Approval:
 			approvals = append(approvals, s)
+		case s.kind == Background:
+			parent.background = append(parent.background, s)
 		default:
 			parent.children = append(parent.children, s)
 		}
@@ -163,8 +166,20 @@ func (s *step) asked(approval *step) {
 func (s *step) spend(from, to uint64, add func(s *step, what string, time uint64)) {
 	for _, c := range s.children {
 		if start, end := max(c.start, from), min(c.end, to); start < end {
-			s.spendAlone(end, to, add)
+			s.spendIdle(end, to, add)
 			c.spend(start, end, add)
+			to = start
+		}
+	}
+	s.spendIdle(from, to, add)
+}
+
+// spendIdle adds time of a step in which nothing below it ran but background work.
+func (s *step) spendIdle(from, to uint64, add func(s *step, what string, time uint64)) {
+	for _, c := range s.background {
+		if start, end := max(c.start, from), min(c.end, to); start < end {
+			s.spendAlone(end, to, add)
+			add(c, waiting+"for background work", end-start)
 			to = start
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,11 +83,13 @@ func TestSlowest(t *testing.T) {
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "invoke_agent explore", start: 0, end: 990},
 		}, "99 % in explore"},
-		{"nobody waits for background work", []timed{
+		{"background work is waited for if nothing else runs", []timed{
 			{name: "invoke_agent a", end: 1000},
-			{parent: 1, name: "background shell", start: 0, end: 5000},
-			{parent: 1, name: "chat m", start: 0, end: 1000},
-		}, "100 % waiting for the model"},
+			{parent: 1, name: "background task", start: 100, end: 5000},
+			{parent: 1, name: "chat m", start: 200, end: 700},
+			{parent: 2, name: "invoke_agent explore", start: 100, end: 5000},
+			{parent: 4, name: "execute_tool sleep", start: 100, end: 5000},
+		}, "50 % waiting for the model, 40 % for background work, 10 % between steps"},
 		{"calls that wait for approvals", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool npm", start: 0, end: 1000},
@@ -128,5 +132,45 @@ func TestSlowestOfManySteps(t *testing.T) {
 	}
 	if got := timeline(list).Slowest(); !strings.HasPrefix(got, "70 % in long") {
 		t.Error(got)
+	}
+}
+
+// Of each recording the shares are of one whole, whatever the order of the spans, and there is
+// none without times.
+func TestSlowestOfRecordings(t *testing.T) {
+	percent := regexp.MustCompile(`(\d+) % `)
+	said := 0
+	fixtures(t, func(t *testing.T, stream []byte) {
+		for _, wires := range traces(t, stream) {
+			var run runs.Run
+			var line, shuffled runs.Timeline
+			spans := make([]*runs.Span, len(wires))
+			for i, wire := range wires {
+				spans[i] = new(runs.Span)
+				if err := spans[i].Read(wire); err != nil {
+					t.Fatal(err)
+				}
+				run.Add(spans[i])
+				line.Add(spans[i])
+			}
+			rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+			for _, s := range spans {
+				shuffled.Add(s)
+			}
+			text, sum := line.Slowest(), 0
+			for _, share := range percent.FindAllStringSubmatch(text, -1) {
+				n, _ := strconv.Atoi(share[1])
+				sum += n
+			}
+			if text != "" {
+				said++
+			}
+			if sum > 101 || run.Timeless() && text != "" || shuffled.Slowest() != text {
+				t.Errorf("%q, %q", text, shuffled.Slowest())
+			}
+		}
+	})
+	if said < 200 {
+		t.Errorf("only %d runs say what was slowest", said)
 	}
 }
