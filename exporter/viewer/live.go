@@ -194,8 +194,8 @@ type Now struct {
 	StallAfter   int64  `json:"stall"` // how long it is silent before it is stuck, in microseconds; 0 for never
 }
 
-// now describes a session by its open spans, nil without any.
-func now(list []stored, lastEnd uint64, gone bool) *Now {
+// newNow describes a session by its open spans, nil without any.
+func newNow(list []stored, lastEnd uint64, gone bool) *Now {
 	open := make([]*runs.Span, len(list))
 	for i := range list {
 		open[i] = list[i].read()

@@ -68,7 +68,7 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 		if err == nil && gone[i].Valid {
 			var open []stored
 			open, err = openSpans(from, rows[i])
-			if list[i].Now = now(open, uint64(heard[i]), gone[i].Bool); list[i].Now != nil {
+			if list[i].Now = newNow(open, uint64(heard[i]), gone[i].Bool); list[i].Now != nil {
 				list[i].Now.StallAfter = s.StallAfter.Microseconds()
 			}
 		}
