@@ -33,6 +33,7 @@ type Receipt struct {
 	Session       Usage  `json:"session"` // what agents state only for whole sessions; in no total
 	Delivery
 	UnknownTypes []UnknownType `json:"unknown_types"`
+	Baseline     *Baseline     `json:"baseline,omitempty"` // of the run, if it is the only one
 	RunsTotal    int           `json:"runs_total"`
 	Runs         []Run         `json:"runs"` // at most maxRuns
 }
@@ -51,6 +52,26 @@ type Delivery struct {
 	Spooled   int `json:"spans_spooled"`
 	Rejected  int `json:"spans_rejected"`
 	Dropped   int `json:"spans_dropped"`
+}
+
+// A Baseline says what earlier runs of the same service and agent that succeeded took and used.
+// Each field is a median, or by its name the 90th percentile.
+type Baseline struct {
+	Runs            int      `json:"runs"`
+	Seconds         float64  `json:"seconds"`
+	SecondsP90      float64  `json:"seconds_p90"`
+	Model           float64  `json:"model_seconds"`
+	ModelP90        float64  `json:"model_seconds_p90"`
+	Tool            float64  `json:"tool_seconds"`
+	ToolP90         float64  `json:"tool_seconds_p90"`
+	Tools           float64  `json:"tools"`
+	ToolsP90        float64  `json:"tools_p90"`
+	InputTokens     *float64 `json:"input_tokens"` // null, as those below, if too few runs state it
+	InputTokensP90  *float64 `json:"input_tokens_p90"`
+	OutputTokens    *float64 `json:"output_tokens"`
+	OutputTokensP90 *float64 `json:"output_tokens_p90"`
+	Cost            *float64 `json:"cost"`
+	CostP90         *float64 `json:"cost_p90"`
 }
 
 // Totals are the facts that a Receipt and a Run have in common.
@@ -109,6 +130,7 @@ type Run struct {
 	ErrorType string `json:"error_type"` // "" if it succeeded
 	Slowest   string `json:"slowest"`    // what most of the time went to, in words; "" if unknown
 	Totals
+	Longest   []Share    `json:"longest"` // at most maxLongest, the longest first
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
 }
@@ -116,6 +138,9 @@ type Run struct {
 // A Model is the usage of a model in a run, as far as the agent states it by model or by
 // model call.
 type Model = runs.Model
+
+// A Share is a part of a run's time, on its critical path.
+type Share = runs.Share
 
 // A Subagent is an agent that another agent called, whose steps the stream shows.
 type Subagent struct {
@@ -136,20 +161,25 @@ func (r *Receipt) Finish(version string, exitStatus int, complete bool, spans ex
 	r.Delivery = Delivery{Delivered: spans.Delivered, Spooled: spans.Spooled, Rejected: spans.Rejected, Dropped: spans.Dropped}
 }
 
-// WriteFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one. What a killed process may have left beside it is removed.
+// WriteFile replaces a file by the receipt.
 func (r *Receipt) WriteFile(name string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
+	return ReplaceFile(name, append(b, '\n'))
+}
+
+// ReplaceFile replaces a file. Whenever the process is killed, the file is either the old
+// one or the whole new one. What a killed process may have left beside it is removed.
+func ReplaceFile(name string, contents []byte) error {
 	dir, prefix := filepath.Dir(name), partialPrefix(name)
 	f, err := os.CreateTemp(dir, prefix+"*.partial") // with mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // which fails after the rename
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(contents)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ const (
 	maxRuns      = 1000 // further runs count only in the totals
 	maxSubagents = 1000 // of a run
 	maxDelay     = 1e12 // of a retry, in milliseconds
+	maxLongest   = 8    // parts of a run's time
 	maxFailures  = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
 
@@ -50,6 +51,7 @@ type record struct {
 	retryMillis      int64
 	timeline         runs.Timeline
 	slowest          string
+	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
 	busy             periods // of model calls, tools and approvals
@@ -208,6 +210,9 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
+	if longest := r.timeline.Longest(maxLongest); len(longest) > 0 {
+		r.longest = longest
+	}
 	r.slowest, r.timeline = cmp.Or(r.timeline.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
@@ -254,7 +259,7 @@ func (r *Recorder) Unpriced() []string {
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.slowest,
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.slowest, Longest: append([]Share{}, r.longest...),
 		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end

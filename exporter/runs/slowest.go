@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -79,24 +80,11 @@ func compareSteps(a, b step) int {
 //
 // It is "" if that is not known: of a run without times, or without its root.
 func (t *Timeline) Slowest() string {
-	root := t.link()
-	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
-		return ""
-	}
-	byName := map[string]*share{}
-	root.spend(root.start, root.end, func(s *step, what string, time uint64) {
-		if byName[what] == nil {
-			byName[what] = &share{what: what}
-		}
-		byName[what].add(s, time)
-	})
-	shares := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
-		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
-	})
+	shares, total := t.shares()
 	var parts []string
 	waits := false
 	for _, s := range shares[:min(len(shares), maxShares)] {
-		percent := 100 * float64(s.time) / float64(root.end-root.start)
+		percent := 100 * float64(s.time) / float64(total)
 		if percent < minPercent {
 			break
 		}
@@ -112,6 +100,42 @@ func (t *Timeline) Slowest() string {
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// A Share is the part of a run's time, on its critical path, that went to steps of one name.
+type Share struct {
+	Step    string  `json:"step"` // such as "shell npm", or "waiting for the model"
+	Seconds float64 `json:"seconds"`
+	Calls   int     `json:"calls"` // of a tool
+}
+
+// Longest returns at most n shares of a run's time, the longest first, and none if its times
+// are unknown.
+func (t *Timeline) Longest(n int) []Share {
+	shares, _ := t.shares()
+	list := make([]Share, min(n, len(shares)))
+	for i, s := range shares[:len(list)] {
+		list[i] = Share{strings.TrimPrefix(s.what, "in "), math.Round(float64(s.time)/1000) / 1e6, s.calls}
+	}
+	return list
+}
+
+// shares returns the parts of a run's time, the longest first, and their sum.
+func (t *Timeline) shares() (shares []*share, total uint64) {
+	root := t.link()
+	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
+		return nil, 0
+	}
+	byName := map[string]*share{}
+	root.spend(root.start, root.end, func(s *step, what string, time uint64) {
+		if byName[what] == nil {
+			byName[what] = &share{what: what}
+		}
+		byName[what].add(s, time)
+	})
+	return slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
+		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
+	}), root.end - root.start
 }
 
 // link makes the steps a tree, and returns its root, nil if there is none. A step whose

@@ -49,6 +49,9 @@ func kindOf(t reflect.Type, name string) (kind, error) {
 	if err != nil {
 		return 0, err
 	}
+	if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() != reflect.Struct {
+		f.Type = f.Type.Elem()
+	}
 	switch f.Type.Kind() {
 	case reflect.Bool:
 		return boolean, nil
@@ -88,10 +91,13 @@ type fields struct{ reflect.Value }
 
 func fieldsOf(r *receipt.Receipt) fields { return fields{reflect.ValueOf(r).Elem()} }
 
-// value returns a field's value, nil for an absent object.
+// value returns a field's value, nil if it is absent.
 func (fs fields) value(name string) starlark.Value {
 	f, _ := fieldOf(fs.Type(), name) // the condition is checked
 	v := fs.FieldByIndex(f.Index)
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		return starlark.Bool(v.Bool())
@@ -115,10 +121,7 @@ func (fs fields) value(name string) starlark.Value {
 		}
 		return keys
 	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
-		return starlark.True
+		return nil
 	case reflect.Struct:
 		if at, ok := v.Interface().(time.Time); ok && !at.IsZero() {
 			return starlark.String(at.Format(time.RFC3339Nano)) // as in JSON
