@@ -51,6 +51,7 @@ func filterCommand() *cobra.Command {
 	}
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
+	o.addBaselineFlag(cmd)
 	o.addViewFlags(cmd)
 	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

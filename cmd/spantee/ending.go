@@ -10,6 +10,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/receipt/baseline"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -137,6 +138,7 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 	}
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	r.UnknownTypes = tracer.UnknownTypes(e.say.unknownTypes(nil))
+	e.compare(r)
 	err, written := proc.Unless(time.After(max(time.Until(e.deadline), minWait)), func() error { return a.write(r, o.hangs) })
 	if !written {
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
@@ -148,6 +150,31 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 		end.Code = proc.StatusFailed
 	}
 	return end
+}
+
+// compare compares the runs with earlier ones, and adds them to those.
+func (e *ending) compare(r *receipt.Receipt) {
+	u := e.sinks.usual
+	if u == nil {
+		return
+	}
+	sentence := u.compare(r)
+	if e.sinks.log == nil { // else the log has said it
+		e.say.unusual = sentence
+	}
+	var setAside string
+	err, done := proc.Unless(time.After(max(time.Until(e.deadline), baseline.Patience)), func() (err error) {
+		setAside, err = u.add(r)
+		return err
+	})
+	switch {
+	case !done:
+		e.say.problem(fmt.Errorf("cannot add the run to --baseline: %w", spool.ErrFrozen))
+	case err != nil:
+		e.say.problem(fmt.Errorf("cannot add the run to --baseline: %w", err))
+	case setAside != "":
+		e.say.problem(fmt.Errorf("damaged lines of --baseline were moved to %s", setAside))
+	}
 }
 
 // mustFail reports whether the condition of --fail-if is true, and says so. What cannot be

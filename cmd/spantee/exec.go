@@ -47,6 +47,7 @@ func execCommand() *cobra.Command {
 	}
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
+	o.addBaselineFlag(cmd)
 	o.addViewFlags(cmd)
 	o.limitOptions.addFlags(cmd)
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's

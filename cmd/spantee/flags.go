@@ -75,7 +75,7 @@ var flagGroups = []struct{ title, flags string }{
 	{"Where spans go", "endpoint protocol header to flush-timeout"},
 	{"What spans contain", "content redact-rule deltas"},
 	{"What the stream is", "agent now recursive since idle"},
-	{"What is reported", "tree log receipt fail-if prices summary quiet trace-url stall-after"},
+	{"What is reported", "tree log receipt fail-if baseline prices summary quiet trace-url stall-after"},
 	{"The page in the browser", "view listen no-open otlp-grpc otlp-http export"},
 	{"What is kept on disk", "no-spool keep"},
 	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit grace"},

@@ -31,6 +31,7 @@ type options struct {
 	receipt        string
 	failIf         string
 	prices         string
+	baseline       string
 	summary, quiet bool
 	traceURL       string
 	stallAfter     time.Duration
@@ -72,6 +73,11 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost, and a slow collector may delay the stream")
+}
+
+// addBaselineFlag adds --baseline, which is of no use for follow: its runs are not of one job.
+func (o *options) addBaselineFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.baseline, "baseline", "", "compare each run with earlier ones of the same service and agent in `FILE`, and add it")
 }
 
 // addLogFlag adds --log, which is of no use for what has ended.

@@ -36,7 +36,7 @@ func (o *options) receiptSink(cfg *config, prices runs.Prices) (*receiptSink, er
 		s.output = os.Getenv("GITHUB_OUTPUT")
 	}
 	var err error
-	if s.file, err = receiptFile(o.receipt); err != nil {
+	if s.file, err = fileToReplace("--receipt", o.receipt); err != nil {
 		return nil, err
 	}
 	if o.failIf != "" {
@@ -45,7 +45,7 @@ func (o *options) receiptSink(cfg *config, prices runs.Prices) (*receiptSink, er
 		}
 	}
 	computes := prices != nil && o.maxCost > 0 // and so names the models without a price
-	if s.failIf == nil && s.file == "" && s.output == "" && s.step == nil && !computes {
+	if s.failIf == nil && s.file == "" && s.output == "" && s.step == nil && !computes && o.baseline == "" {
 		return nil, nil
 	}
 	return s, nil
@@ -59,23 +59,23 @@ func (s *receiptSink) consume(span *tracer.Span) {
 	}
 }
 
-// receiptFile returns the file that --receipt names, which need not exist. A device or a
-// pipe must not be replaced by a file.
-func receiptFile(name string) (string, error) {
+// fileToReplace returns the file that a flag names, which need not exist. A device or a pipe
+// must not be replaced by a file.
+func fileToReplace(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
 	if name == "-" || isStdout(name) {
-		return "", invalid("--receipt", name, wantFile)
+		return "", invalid(flag, name, wantFile)
 	}
 	file, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		file = name
 		if dir, err := os.Stat(filepath.Dir(name)); err != nil || !dir.IsDir() {
-			return "", invalid("--receipt", name, "a file in a folder that exists")
+			return "", invalid(flag, name, "a file in a folder that exists")
 		}
 	} else if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return "", invalid("--receipt", name, "a regular file")
+		return "", invalid(flag, name, "a regular file")
 	}
 	return file, nil
 }

@@ -67,6 +67,7 @@ func replayCommand() *cobra.Command {
 	f.Var(&since, "since", "leave out runs that began before `TIME`: a date, or a duration such as 7d or 12h before now")
 	f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
 	o.addFlags(cmd)
+	o.addBaselineFlag(cmd)
 	return cmd
 }
 

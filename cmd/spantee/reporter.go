@@ -45,6 +45,7 @@ type reporter struct {
 	unknown  []mapping.UnknownType
 	doubts   []runs.Doubt // of all runs
 	doubtful int          // runs that have any
+	unusual  string       // how a run exceeds the usual
 }
 
 // A result is what became of a stream.
@@ -176,8 +177,8 @@ func (r *reporter) showStatus(open []*runs.Span, idle time.Duration) {
 }
 
 // newLog returns what prints steps. The stream never waits for the lines of a live one.
-func (r *reporter) newLog(live, grows bool) *steplog.Log {
-	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Recorded: !live, Logged: grows}
+func (r *reporter) newLog(live, grows bool, compare func(trace string) string) *steplog.Log {
+	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Compare: compare, Recorded: !live, Logged: grows}
 	if live {
 		cfg.Offer = r.w.Offer
 	}
@@ -458,6 +459,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 		r.line("%s", drift(types))
 	}
 	r.lineUnlessEmpty(r.doubted())
+	r.lineUnlessEmpty(r.unusual)
 }
 
 func (r *reporter) describe(run mapping.Run) string {

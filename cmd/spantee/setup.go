@@ -49,6 +49,9 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
 		return nil, err
 	}
+	if s.usual, err = o.openBaseline(s.receipt); err != nil {
+		return nil, err
+	}
 	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() {
 		cfg.content.keepWhole() // only a file or the viewer gets these spans
 	}
@@ -73,7 +76,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		s.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
 	}
 	if o.log {
-		s.log = say.newLog(live, from.grows)
+		s.log = say.newLog(live, from.grows, s.usual.sentence)
 	}
 	if o.viewing {
 		if s.page, err = o.startPage(say); err != nil {

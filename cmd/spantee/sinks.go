@@ -22,6 +22,7 @@ type sinks struct {
 	metrics   *meter
 	tree      *tree.Writer // nil without --tree
 	log       *steplog.Log // nil without --log
+	usual     *usual       // nil without --baseline
 	page      *page        // nil without --view
 	receipt   *receiptSink // nil if nobody reads it
 	limits    *limits      // nil without a limit
@@ -40,6 +41,9 @@ func (s *sinks) addConsumers() {
 	}
 	if s.receipt != nil {
 		add(s.receipt.consume)
+	}
+	if s.usual != nil {
+		add(s.usual.consume)
 	}
 	if s.tree != nil {
 		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })

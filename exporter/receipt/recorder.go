@@ -141,6 +141,17 @@ func (s spending) add(r *record, run *Run) {
 	s[id] = u
 }
 
+// Run returns what was recorded so far of the run with a trace id, in bytes.
+func (r *Recorder) Run(trace string) (run Run, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.records[trace]
+	if of == nil {
+		return run, false
+	}
+	return r.describe(trace, of), true
+}
+
 func (r *record) add(s *runs.Span) {
 	if !r.Rooted {
 		r.timeline.Add(s)

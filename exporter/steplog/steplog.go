@@ -48,6 +48,9 @@ type Config struct {
 	// Logged says that the steps are from the session log of an agent on this machine. Open
 	// spans then end with its last row rather than now.
 	Logged bool
+
+	// Compare, if set, says how a run that has ended differs from others, "" if it does not.
+	Compare func(trace string) string
 }
 
 // A Log prints the steps of runs. It is not safe for concurrent use.
@@ -230,9 +233,18 @@ func (l *Log) printRun(r *run, step line) {
 	style := l.cfg.Style
 	style.Width = math.MaxInt
 	l.write(style.Row(l.row(r, step)))
-	if slowest := r.times.Slowest(); slowest != "" && r.facts.Tools > 0 { // else it was the model
-		step.open, step.rest = true, []tree.Cell{{Text: slowest, Color: tree.Dim}}
-		l.write(style.Row(l.row(r, step)))
+	var more []string
+	if r.facts.Tools > 0 { // else it was the model
+		more = append(more, r.times.Slowest())
+	}
+	if l.cfg.Compare != nil {
+		more = append(more, l.cfg.Compare(r.id))
+	}
+	for _, text := range more {
+		if text != "" {
+			step.open, step.rest = true, []tree.Cell{{Text: text, Color: tree.Dim}}
+			l.write(style.Row(l.row(r, step)))
+		}
 	}
 }
 

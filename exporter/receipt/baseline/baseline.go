@@ -27,6 +27,9 @@ const (
 
 	maxSize = 64 << 20 // a file of MaxRuns runs has some 2 MB
 
+	// Patience is how long Add may take.
+	Patience = lockPatience + 2*time.Second
+
 	// lockPatience is how long Add waits for other processes, which hold the lock for
 	// milliseconds.
 	lockPatience = 10 * time.Second

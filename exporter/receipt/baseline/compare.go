@@ -128,6 +128,8 @@ func ratio(value, usual float64) string {
 // duration returns a time in the fewest digits that matter.
 func duration(seconds float64) string {
 	switch {
+	case seconds < 0.095:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
 	case seconds < 9.95:
 		return fmt.Sprintf("%.1f s", seconds)
 	case seconds < 120:
