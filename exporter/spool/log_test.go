@@ -53,20 +53,21 @@ func TestNothingLeft(t *testing.T) {
 func TestKilled(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	l := s.NewLog(here, &Destination{Protocol: "grpc", Endpoint: "http://metrics"})
-	root, child := spanOf("root"), spanOf("child")
-	child.ParentSpanId, child.EndTimeUnixNano = root.SpanId, 9
+	root, nested, child := spanOf("root"), spanOf("nested"), spanOf("child")
+	nested.ParentSpanId = root.SpanId
+	child.ParentSpanId, child.EndTimeUnixNano = nested.SpanId, 9
 	must(t, l.Append(nil, &Snapshot{Open: spansOf(t, "provisional"), Metrics: []byte("totals")}))
-	must(t, l.Append(spansOf(t, "a"), &Snapshot{Open: []*Span{wired(t, root), wired(t, spanOf("child"))}}))
+	must(t, l.Append(spansOf(t, "a"), &Snapshot{Open: []*Span{wired(t, nested), wired(t, root), wired(t, spanOf("child"))}}))
 	must(t, l.Append([]*Span{wired(t, child)}, nil))
 	for range s.Claims(10) {
 		t.Error("the log of a living process is claimed")
 	}
 	kill(t, l)
-	want(t, states(t, s), "killed 3")
+	want(t, states(t, s), "killed 4")
 	for c, err := range s.Claims(10) {
 		must(t, err)
-		want(t, namesOf(t, c.Spans), "a", "child", "root")
-		if end := decoded(t, c.Spans[2]).EndTimeUnixNano; end != 9 || !c.Killed || string(c.Metrics) != "totals" || c.MetricsTo.Endpoint != "http://metrics" {
+		want(t, namesOf(t, c.Spans), "a", "child", "nested", "root")
+		if end := decoded(t, c.Spans[3]).EndTimeUnixNano; end != 9 || !c.Killed || string(c.Metrics) != "totals" || c.MetricsTo.Endpoint != "http://metrics" {
 			t.Errorf("the root ends at %d; %+v", end, c)
 		}
 		must(t, c.Done(c.Spans[:1]))
