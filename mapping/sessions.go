@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"container/list"
+	"hash/maphash"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -20,8 +21,10 @@ type session struct {
 	runs       int
 	logged     *agent.Event // the beginning of a run, by the session\'s log, nil if that was not read
 	resultOnly bool         // the last run was a result and nothing else
+	evicted    bool         // the last run was evicted: a later line goes on with it
 	run        *run         // nil between runs
 	ended      []*run       // runs that left something running in the background
+	size       int          // of the open runs, see run.size
 	list       *list.List   // one of the lists of sessions
 	place      *list.Element
 }
@@ -46,13 +49,16 @@ func (s *session) isNamedBy(line agent.Line) bool {
 func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
 
 const (
-	// maxOpenSessions is how many sessions may be open at once. Beyond that, the
+	// maxOpenSize is how many bytes the open runs of a stream may take. Beyond that, the
 	// session that has been silent for longest ends.
-	maxOpenSessions = 1_000
+	maxOpenSize = 16 << 20
 
 	// maxKnownSessions is how many ended sessions are remembered, so that a
 	// repeated result does not begin a run.
 	maxKnownSessions = 10_000
+
+	// maxForgotten is of how many others it is remembered that they had a run.
+	maxForgotten = 200_000
 )
 
 // sessions are the sessions of a stream, the most recently active first.
@@ -62,13 +68,18 @@ type sessions struct {
 	byID   map[string]*session
 	open   *list.List
 	known  *list.List                // the others
+	size   int                       // of the open ones
 	last   map[*agent.Agent]*session // of each agent's last line
+
+	forgotten map[uint64]bool // hashed ids of sessions that had a run; true if it was evicted
+	seed      maphash.Seed
 }
 
 func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
 		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
+		forgotten: map[uint64]bool{}, seed: maphash.MakeSeed(),
 	}
 }
 
@@ -93,6 +104,9 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 	if s == nil {
 		s = &session{agent: a}
 		s.name(string(id))
+		if evicted, ok := ss.forgotten[maphash.Bytes(ss.seed, id)]; ok && len(id) > 0 {
+			s.runs, s.evicted = 1, evicted
+		}
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.list, s.place = ss.known, ss.known.PushFront(s)
 	}
@@ -103,8 +117,8 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 // nameless returns the key of an agent's session without an id.
 func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
-// touch records activity in a session, which may have opened or ended it. If too many
-// sessions are open, the one that has been silent for longest is evicted.
+// touch records activity in a session, which may have opened or ended it. If the open
+// sessions take too much memory, the one that has been silent for longest is evicted.
 func (ss *sessions) touch(s *session) {
 	to := ss.known
 	if s.open() {
@@ -119,13 +133,33 @@ func (ss *sessions) touch(s *session) {
 	if ss.known.Len() > maxKnownSessions {
 		ss.forget(ss.known.Back().Value.(*session))
 	}
-	if ss.open.Len() > maxOpenSessions {
+	ss.size -= s.size
+	s.updateSize()
+	ss.size += s.size
+	if ss.size > maxOpenSize && ss.open.Len() > 1 {
 		ss.evict(ss.open.Back().Value.(*session))
+	}
+}
+
+// updateSize measures the open runs, less often if that takes long.
+func (s *session) updateSize() {
+	if r := s.run; r != nil && len(s.ended) == 0 && r.events%(1+(len(r.tools)+len(r.order)+len(r.held))/16) > 0 {
+		return
+	}
+	s.size = 0
+	for _, r := range s.ended {
+		s.size += r.size()
+	}
+	if s.run != nil {
+		s.size += s.run.size()
 	}
 }
 
 func (ss *sessions) forget(s *session) {
 	s.list.Remove(s.place)
+	if s.runs > 0 && s.id != "" && len(ss.forgotten) < maxForgotten {
+		ss.forgotten[maphash.String(ss.seed, s.id)] = s.evicted
+	}
 	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
@@ -133,11 +167,13 @@ func (ss *sessions) forget(s *session) {
 	}
 }
 
-// unfinished reports whether a session has a run that is open, or work in
+// unfinished reports whether a session has a run that is open or was evicted, or work in
 // the background.
 func (ss *sessions) unfinished(id []byte) bool {
-	s := ss.byID[string(id)]
-	return s != nil && s.open()
+	if s := ss.byID[string(id)]; s != nil {
+		return s.open() || s.evicted
+	}
+	return ss.forgotten[maphash.Bytes(ss.seed, id)]
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -213,6 +249,8 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.stream.stats.Generation++
 		ss.stream.stats.Agent, ss.stream.stats.Session = s.agent.Name, s.id
 		s.run = ss.nextRun(s, ev.Arrival)
+		s.run.startMissing = s.evicted && ev.Kind != agent.RunStart
+		s.evicted = false
 	}
 	s.run.apply(ev)
 	if s.run.ended {
@@ -323,9 +361,10 @@ func (ss *sessions) abandonAll(why string) {
 	}
 }
 
-// evict ends a session because too many are open.
+// evict ends a session because the open ones take too much memory.
 func (ss *sessions) evict(s *session) {
 	ss.stream.stats.Evicted++
+	s.evicted = s.run != nil
 	ss.abandon(s, errIncomplete)
 }
 

@@ -142,9 +142,11 @@ type run struct {
 	began      bool // there was a RunStart
 	ended      bool // the root span is finished
 	resultOnly bool // it was a result and nothing else
-	apart      bool // it is the work of a sub-agent, while its parent was idle
-	caller     *caller
-	failure    failure
+
+	startMissing bool // the run before it was evicted, and this one goes on with it
+	apart        bool // it is the work of a sub-agent, while its parent was idle
+	caller       *caller
+	failure      failure
 
 	facts   agent.Facts        // of the root
 	content content.Attributes // of the root

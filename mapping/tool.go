@@ -358,9 +358,12 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	return inv
 }
 
+// maxCallers is how many calls of sub-agents are remembered.
+const maxCallers = 1_000
+
 // starts records which call started a sub-agent, which may work on when the run has ended.
 func (r *run) starts(t *tool) {
-	if len(r.stream.callers) >= maxOpenSessions {
+	if len(r.stream.callers) == maxCallers {
 		clear(r.stream.callers)
 	}
 	r.stream.callers[callKey(r.session, t.id)] = &caller{ids: &r.ids, call: t.ref()}

@@ -88,8 +88,9 @@ func limitMemory(limit int64) {
 }
 
 const (
-	// memoryLimit is the limit of most commands.
-	memoryLimit = 32 << 20
+	// memoryLimit is the limit of most commands. The program's own pages and a line of the
+	// parse limit, which is copied as it grows, come on top: all of it stays below 80 MB.
+	memoryLimit = 48 << 20
 
 	// largeMemoryLimit is the limit of a viewer, without its database's own memory, and of a
 	// command that reads folders of session logs, which takes remembering their rows.

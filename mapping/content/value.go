@@ -17,6 +17,15 @@ type Value struct {
 	items []Value
 }
 
+// Size returns about how many bytes a value takes.
+func (v *Value) Size() int {
+	n := 80 + len(v.name) + len(v.text)
+	for i := range v.items {
+		n += v.items[i].Size()
+	}
+	return n
+}
+
 type valueKind byte
 
 const (

@@ -193,7 +193,7 @@ const (
 // spantee's own attributes of any span.
 const (
 	TimeEstimated = "spantee.time.estimated" // its start or end was inferred
-	StartMissing  = "spantee.start_missing"  // the stream has an end without a start
+	StartMissing  = "spantee.start_missing"  // the stream has an end without a start, or the run that began was evicted
 	Truncated     = "spantee.truncated_bytes"
 	TurnNumber    = "spantee.turn" // from 1
 )

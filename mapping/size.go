@@ -1,0 +1,56 @@
+package mapping
+
+import "github.com/spantee/spantee/mapping/content"
+
+// Sizes of what an open run keeps besides texts, with its copy in the log of the process.
+const (
+	runSize        = 5 << 10
+	invocationSize = 1 << 10
+	toolSize       = 2 << 10
+	turnSize       = 1 << 10
+	eventSize      = 256
+)
+
+// size returns about how many bytes an open run takes.
+func (r *run) size() int {
+	n := runSize + (len(r.notices)+len(r.early))*eventSize + textSize(&r.content)
+	for _, inv := range r.order {
+		n += invocationSize + len(inv.notices)*eventSize + textSize(&inv.dialog.content) + len(inv.dialog.answer) + valueSize(inv.dialog.asked)
+		if t := inv.turn; t != nil && t.log != nil {
+			n += turnSize + valueSize(t.asked) + t.log.size()
+		}
+	}
+	for _, calls := range []map[string]*tool{r.tools, r.tasks} {
+		for _, t := range calls {
+			n += toolSize + cap(t.arguments.wire) + textSize(&t.asked) + t.callPart.Size()
+		}
+	}
+	for _, a := range r.approvals {
+		n += toolSize + textSize(&a.content)
+	}
+	for _, h := range r.held {
+		n += toolSize + cap(h.attributes.wire) + textSize(&h.span.content) + len(h.events)*eventSize
+	}
+	return n
+}
+
+func (l *eventLog) size() (n int) {
+	for _, g := range append(l.children[:len(l.children):len(l.children)], l.own) {
+		n += len(g.events)*eventSize + g.size
+	}
+	return n
+}
+
+func textSize(a *content.Attributes) (n int) {
+	for _, attribute := range a.List {
+		n += len(attribute.Text)
+	}
+	return n
+}
+
+func valueSize(list []content.Value) (n int) {
+	for i := range list {
+		n += list[i].Size()
+	}
+	return n
+}
