@@ -31,7 +31,6 @@ func rootCommand() *cobra.Command {
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), flagsCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.Flags().SortFlags = false
-		completeFlags(c)
 	}
 	return cmd
 }

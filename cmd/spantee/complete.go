@@ -14,9 +14,15 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// completeFlags makes the shell complete the values of flags. Without a function for a flag,
+// completeFlags makes the shell complete the values of all flags. Without a function for a flag,
 // it completes files.
-func completeFlags(cmd *cobra.Command) {
+func completeFlags(root *cobra.Command) {
+	for _, cmd := range append(root.Commands(), root) {
+		completeFlagsOf(cmd)
+	}
+}
+
+func completeFlagsOf(cmd *cobra.Command) {
 	words := map[string][]string{"agent": mapping.Agents, "protocol": {"grpc", "http/protobuf", "http/json"}}
 	for _, f := range flagsOf(cmd.Flags().VisitAll) {
 		if _, value, _ := describe(f.Name, f.Shorthand, f.Usage, f.DefValue); value == "FILE" {

@@ -13,6 +13,7 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
@@ -29,6 +30,9 @@ func main() {
 	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
 		cmd = rootCommand()
 		completeHelp(cmd)
+		if strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
+			completeFlags(cmd)
+		}
 	}
 	var help bytes.Buffer // cobra ignores errors of writing
 	cmd.SetOut(&help)
