@@ -3,10 +3,9 @@
 // may rely on; the attributes of the resource are in package exporter. It imports
 // nothing.
 //
-// The gen_ai and mcp names follow the GenAI conventions at
-// github.com/open-telemetry/semantic-conventions-genai, main branch as of
-// 2026-10-09 (commit 6fd0d76). That repository has no release yet, so there is
-// no schema URL to set. Where backends still read an older name, both are
+// The gen_ai and mcp names follow v0.1.0 of the GenAI conventions,
+// github.com/open-telemetry/semantic-conventions-genai, which are in development.
+// Spans have no schema URL. Where backends still read an older name, both are
 // written, and a comment on the older one says who reads it.
 package semconv
 
