@@ -87,7 +87,7 @@ func usualOf(earlier []*receipt.Run) *receipt.Baseline {
 	b := &receipt.Baseline{Runs: len(earlier)}
 	of(&b.Seconds, &b.SecondsP90, func(r *receipt.Run) float64 { return r.Seconds })
 	of(&b.Model, &b.ModelP90, func(r *receipt.Run) float64 { return r.Times.Model })
-	of(&b.Tool, &b.ToolP90, func(r *receipt.Run) float64 { return r.Times.Tool })
+	of(&b.Tool, &b.ToolP90, func(r *receipt.Run) float64 { return r.Tool })
 	of(&b.Tools, &b.ToolsP90, func(r *receipt.Run) float64 { return float64(r.Tools) })
 	b.InputTokens, b.InputTokensP90 = statistics(earlier, func(r *receipt.Run) (float64, bool) { return float64(r.InputTokens), r.TokensKnown })
 	b.OutputTokens, b.OutputTokensP90 = statistics(earlier, func(r *receipt.Run) (float64, bool) { return float64(r.OutputTokens), r.TokensKnown })
