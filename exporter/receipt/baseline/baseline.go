@@ -32,7 +32,7 @@ const (
 
 	// lockPatience is how long Add waits for other processes, which hold the lock for
 	// milliseconds.
-	lockPatience = 10 * time.Second
+	lockPatience = 30 * time.Second
 )
 
 // An Entry is a line of a file.
