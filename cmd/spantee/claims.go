@@ -13,8 +13,10 @@ import (
 type claims struct {
 	follow.Claims
 	from    time.Time
-	disk    sync.Mutex     // guards it: each goroutine that it hangs takes a thread
-	writing sync.WaitGroup // the claims
+	writing sync.WaitGroup // the goroutine that writes, if there is one
+
+	mu      sync.Mutex
+	pending []string // sessions that are to be claimed; nil if nothing writes
 
 	session string // of the last claim
 	runs    int    // that had begun by then
@@ -37,12 +39,29 @@ func (c *claims) begun(session string, runs int) {
 		return
 	}
 	c.session, c.runs = session, runs
-	to := time.Now().Add(logBehind)
-	c.writing.Go(func() {
-		c.disk.Lock()
-		defer c.disk.Unlock()
-		_ = c.Add(session, c.from, to) // otherwise follow traces the run, too
-	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == nil {
+		c.writing.Go(c.write)
+	}
+	c.pending = append(c.pending, session)
+}
+
+// write claims what is pending. There is only one that does, because each goroutine that the
+// disk hangs takes a thread.
+func (c *claims) write() {
+	for {
+		c.mu.Lock()
+		sessions := c.pending
+		if c.pending = sessions[len(sessions):]; len(sessions) == 0 {
+			c.pending = nil
+		}
+		c.mu.Unlock()
+		if len(sessions) == 0 {
+			return
+		}
+		_ = c.Add(sessions, c.from, time.Now().Add(logBehind)) // otherwise follow traces the runs, too
+	}
 }
 
 func (c *claims) wait(deadline time.Time) {

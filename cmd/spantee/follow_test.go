@@ -549,7 +549,7 @@ func TestFollowLeavesOutWhatIsClaimedLater(t *testing.T) {
 	l.prompt()
 	stop := followIn(t, r, state, dir, "--since", "1h")
 	await(r, l.session, 1) // ended by the prompt of the second run
-	if err := follow.ClaimsIn(filepath.Join(state, "spantee")).Add(l.session, l.at.Add(-time.Second), l.at.Add(time.Second)); err != nil {
+	if err := follow.ClaimsIn(filepath.Join(state, "spantee")).Add([]string{l.session}, l.at.Add(-time.Second), l.at.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	l.tool()

@@ -33,7 +33,7 @@ func (r *Recorder) Count(s *runs.Span) {
 		}
 	}
 	r.usage(s, func(name string, tokens int64) {
-		r.counter(name).Add(ctx, tokens, r.with(s, usageAttributes...), anyModality)
+		r.counter(name).Add(ctx, tokens, r.with(s, usageAttributes...))
 	})
 }
 
@@ -93,8 +93,7 @@ func (r *Recorder) runEnded(ctx context.Context, s *runs.Span) {
 var (
 	inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, semconv.RequestModel, semconv.ResponseModel}
 	failureAttributes   = append(inferenceAttributes[:4:4], semconv.ErrorType)
-	usageAttributes     = append(inferenceAttributes[:4:4], semconv.AgentName)
-	anyModality         = metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
+	usageAttributes     = append(inferenceAttributes[:4:4], semconv.AgentName, semconv.TokenModality)
 )
 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
@@ -226,9 +225,15 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 // because most spans have one that was used before, and making a set takes longer than
 // recording.
 func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
+	value := func(key string) []byte {
+		if key == semconv.TokenModality { // which no stream states
+			return []byte("unknown")
+		}
+		return s.Bytes(key)
+	}
 	b := r.setKey[:0]
 	for _, key := range keys {
-		if v := s.Bytes(key); len(v) > 0 {
+		if v := value(key); len(v) > 0 {
 			b = append(append(append(append(b, key...), 0), v...), 0)
 		}
 	}
@@ -238,7 +243,7 @@ func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
 	}
 	list := make([]attribute.KeyValue, 0, len(keys))
 	for _, key := range keys {
-		if v := s.Bytes(key); len(v) > 0 {
+		if v := value(key); len(v) > 0 {
 			list = append(list, attribute.String(key, string(v)))
 		}
 	}

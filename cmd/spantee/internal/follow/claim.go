@@ -23,8 +23,8 @@ const claimDays = 30
 // ClaimsIn returns the claims in spantee's state folder.
 func ClaimsIn(stateDir string) Claims { return Claims{filepath.Join(stateDir, "traced")} }
 
-// Add claims the runs of a session that begin within a time.
-func (c Claims) Add(session string, from, to time.Time) error {
+// Add claims the runs of sessions that begin within a time.
+func (c Claims) Add(sessions []string, from, to time.Time) error {
 	if err := spool.EnterDir(c.dir, true); err != nil {
 		return err
 	}
@@ -36,7 +36,11 @@ func (c Claims) Add(session string, from, to time.Time) error {
 	if info.Size() == 0 {
 		c.prune(to)
 	}
-	_, err = fmt.Fprintf(f, "%s %d %d\n", claimOf(session), from.UnixMilli(), to.UnixMilli())
+	var lines []byte
+	for _, session := range sessions {
+		lines = fmt.Appendf(lines, "%s %d %d\n", claimOf(session), from.UnixMilli(), to.UnixMilli())
+	}
+	_, err = f.Write(lines)
 	return err
 }
 

@@ -101,11 +101,13 @@ type snapshot struct {
 	at         time.Time
 	took       time.Duration // without the disk
 	generation int           // of the runs
+	bytes      int           // of its spans
 	changed    bool          // open spans have changed since
 }
 
-// maxUnsaved is how many bytes of ended spans may wait for a snapshot.
-const maxUnsaved = 1 << 20
+// minUnsaved is how many bytes of ended spans may wait for a snapshot, and as many as the
+// last one has: otherwise a stream of many sessions would be written again and again.
+const minUnsaved = 1 << 20
 
 // New returns a Stream, or an error if the options of the mapping are invalid.
 func New(cfg Config) (*Stream, error) {
@@ -142,7 +144,7 @@ func (s *Stream) write(piece []byte) {
 		if len(s.ended) > 0 {
 			_ = s.export(nil) // Close tells whether the disk takes any
 		}
-	case s.isDue() || s.bytes > maxUnsaved: // the last snapshot has the wrong roots or ids
+	case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
 		s.save()
 	}
 }
@@ -170,7 +172,7 @@ func (s *Stream) save() {
 	if s.cfg.Exporter == nil {
 		return
 	}
-	began := time.Now()
+	began, bytes := time.Now(), 0
 	now := new(spool.Snapshot)
 	var open []mapping.Output
 	for out := range s.Mapper.Open() {
@@ -179,12 +181,13 @@ func (s *Stream) save() {
 			now.Open = append(now.Open, span)
 		}
 		out.Span = span.Encoded()
+		bytes += len(out.Span)
 		open = append(open, out)
 	}
 	if s.cfg.Metrics != nil {
 		now.Metrics = s.cfg.Metrics(open)
 	}
-	s.last = snapshot{took: time.Since(began), generation: s.Mapper.Stats().Generation}
+	s.last = snapshot{took: time.Since(began), bytes: bytes, generation: s.Mapper.Stats().Generation}
 	_ = s.export(now)
 	s.last.at = time.Now()
 }
