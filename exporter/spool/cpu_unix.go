@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns how much processor time the process has used.
-func cpuTime() time.Duration {
+// CPUTime returns how much processor time the process has used.
+func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
 		return 0

@@ -71,14 +71,14 @@ func await[T any](f func() (T, error)) (result T, err error) {
 		result, err := f()
 		answers <- answer{result, err}
 	}()
-	used := cpuTime()
+	used := CPUTime()
 	for all, waited := 0, 0; waited < idleSteps && all < maxSteps; all++ {
 		select {
 		case a := <-answers:
 			return a.result, a.err
 		case <-time.After(step):
 		}
-		if now := cpuTime(); now-used > idle {
+		if now := CPUTime(); now-used > idle {
 			used, waited = now, 0
 		} else {
 			waited++

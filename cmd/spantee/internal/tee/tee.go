@@ -12,6 +12,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
@@ -65,7 +67,7 @@ type Options struct {
 // New returns a Tee from in to out.
 func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
-		in: in, out: out, opts: opts, cpu: cpuTime, ring: ring{buf: make([]byte, ringSize)},
+		in: in, out: out, opts: opts, cpu: spool.CPUTime, ring: ring{buf: make([]byte, ringSize)},
 		writing: make(chan struct{}, 1), stopped: make(chan struct{}),
 		room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

@@ -1,12 +1,12 @@
-package tee
+package spool
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime returns how much processor time the process has used.
-func cpuTime() time.Duration {
+// CPUTime returns how much processor time the process has used.
+func CPUTime() time.Duration {
 	var created, exited, kernel, user syscall.Filetime
 	self, err := syscall.GetCurrentProcess()
 	if err != nil || syscall.GetProcessTimes(self, &created, &exited, &kernel, &user) != nil {
