@@ -29,7 +29,7 @@ func (r *run) size() int {
 		n += toolSize + textSize(&a.content)
 	}
 	for _, h := range r.held {
-		n += toolSize + cap(h.attributes.wire) + textSize(&h.span.content) + len(h.events)*eventSize
+		n += toolSize + cap(h.attributes.wire) + textSize(&h.content) + len(h.events)*eventSize
 	}
 	return n
 }
