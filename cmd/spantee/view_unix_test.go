@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -68,6 +69,54 @@ func TestViewAndElsewhere(t *testing.T) {
 	}
 	if got, want := len(r.Spans()), v.list(t).Sessions[0].Spans; got != want {
 		t.Errorf("%d spans went elsewhere, %d are shown", got, want)
+	}
+}
+
+// A viewer that is stopped in the middle of a run holds the run until the flush timeout, and
+// not until gRPC or a request gives up, which takes 3 to 13 seconds.
+func TestAStoppedViewerHoldsNoRun(t *testing.T) {
+	t.Parallel()
+	in := fixture(t, "parallel-tools.jsonl")
+	begin := bytes.IndexByte(in, '\n') + 1
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		t.Run(protocol, func(t *testing.T) {
+			v := viewFiles(t)
+			endpoint := v.grpc
+			if protocol != "grpc" {
+				endpoint = v.http
+			}
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol}, "--flush-timeout=300ms")
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stdin.Write(in[:begin]); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "live session", func() bool { return len(v.list(t).Sessions) > 0 })
+			if err := v.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stdin.Write(in[begin:]); err != nil {
+				t.Fatal(err)
+			}
+			ended := time.Now()
+			stdin.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("spantee: %v", err)
+			}
+			held := time.Since(ended)
+			if t.Logf("held for %v", held.Round(time.Millisecond)); held > 2500*time.Millisecond {
+				t.Errorf("the run was held for %v", held)
+			}
+			if !bytes.Equal(cmd.stdout.Bytes(), in) {
+				t.Error("other bytes came out")
+			}
+			checkStderr(t, cmd.stderr.String(), "spooled for retry")
+		})
 	}
 }
 
