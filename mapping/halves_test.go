@@ -40,6 +40,11 @@ func cursorCall(args, result string) []string {
 	return []string{call("started", ""), call("completed", `,"result":{"success":`+result+`}`)}
 }
 
+// cursorFlush says once more what the deltas before it said.
+func cursorFlush(text string) string {
+	return `{"type":"assistant","message":{"content":[{"type":"text","text":"` + text + `"}]}}`
+}
+
 func claudeSays(blocks string, more string) string {
 	return `{"type":"assistant","message":{"id":"m","content":[` + blocks + `]}` + more + `,"uuid":"u"}`
 }
@@ -92,6 +97,14 @@ var halves = []halved{
 		lines = append(append(lines, cursorText(rest[:6])), cursorCall(`{}`, `{}`)...)
 		return append(lines, cursorText(rest[6:]+" and more"))
 	}},
+	{"a flush between deltas", "cursor", func(first, rest string) []string {
+		return []string{cursorText("it is " + first), cursorFlush("it is " + first), cursorText(rest + " and more"), cursorFlush(rest + " and more")}
+	}},
+	{"a flush and a call between deltas", "cursor", func(first, rest string) []string {
+		lines := append([]string{cursorText("it is " + first), cursorFlush("it is " + first)}, cursorCall(`{}`, `{}`)...)
+		return append(lines, cursorText(rest+" and more"), cursorFlush(rest+" and more"))
+	}},
+	{"a call between flushes without deltas", "cursor", between(cursorFlush, cursorCall(`{}`, `{}`)...)},
 	{"a thought, then the answer", "cursor", func(first, rest string) []string {
 		return []string{cursorThought("it is " + first), stamped(now, `{"type":"thinking","subtype":"completed"}`), cursorText(rest + " and more")}
 	}},
