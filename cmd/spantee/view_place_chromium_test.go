@@ -206,8 +206,11 @@ const followed = `(() => {
 	return true;
 })()`
 
+// liveCalls are as many calls as a browser shows one after another in two minutes.
+const liveCalls = 2000
+
 // A session that goes on stays at its end, whatever the heights of its steps are, and where one
-// has scrolled to, however many come. 600 lines are as many as an agent prints in minutes.
+// has scrolled to, however many come.
 func TestChromiumFollow(t *testing.T) {
 	c := startChromium(t)
 	c.do(chromedp.EmulateViewport(1280, 800))
@@ -223,7 +226,7 @@ func TestChromiumFollow(t *testing.T) {
 		return fmt.Sprintf(`%s.trace.nodes.some((n) => n.detail === "go test ./p%d")`, waterfall, n)
 	}
 	eval[bool](c, followed)
-	for a.n < 300 {
+	for a.n < liveCalls {
 		for range 1 + a.n%9 { // that many come at once
 			a.call(a.n * 7 % 20)
 		}
