@@ -51,8 +51,9 @@ type Config struct {
 	// the last metrics, and returns them if they were not delivered: they stay in the log.
 	LastMetrics func(context.Context, Report) []byte
 
-	// Patience is how long Export waits for room after the collector last accepted something;
-	// at most two seconds if nothing listens there. With zero, Export does not wait.
+	// Patience is how long Export waits for room after the collector last accepted something:
+	// at most two seconds if nothing listens there, and at least half a second if the spool
+	// cannot keep what does not fit.
 	Patience time.Duration
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
@@ -68,7 +69,7 @@ func New(cfg Config) *Exporter {
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
 	e.queue = queue{
-		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, patience: cfg.Patience,
+		limit: cfg.MaxQueue, full: full, interval: cfg.Interval,
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -154,7 +155,7 @@ func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprot
 		e.keepLate(ended)
 		return nil
 	}
-	fits := len(ended) == 0 || e.queue.awaitRoom()
+	fits := len(ended) == 0 || e.queue.awaitRoom(e.patience())
 	if e.log != nil {
 		// The log has the spans before they can be sent. If one were sent earlier and the
 		// process then killed, it would be an orphan: its root may be in the log under ids
@@ -163,6 +164,13 @@ func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprot
 	}
 	e.release(e.queue.add(ended, fits), cmp.Or(e.queue.lastFailure(), errTooSlow))
 	return unprotected
+}
+
+func (e *Exporter) patience() time.Duration {
+	if e.log == nil || e.log.Err() != nil {
+		return max(e.cfg.Patience, leastPatience)
+	}
+	return e.cfg.Patience
 }
 
 // split separates spans that are too large for any request.

@@ -11,6 +11,9 @@ import (
 const (
 	// shortPatience is the longest patience if nothing listens at the collector's address.
 	shortPatience = 2 * time.Second
+	// leastPatience is the least without a log to leave spans in: they would be lost. It is less
+	// than the time after which a stream goes on without its mapper.
+	leastPatience = 500 * time.Millisecond
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
 	maxDelay = time.Minute
@@ -24,7 +27,6 @@ type queue struct {
 	limit    int                  // bytes, with the batch in flight
 	full     int                  // bytes of spans that make a request
 	interval time.Duration        // how long a span waits for others to join it
-	patience time.Duration        // Config.Patience
 	delay    func() time.Duration // for which the receiver wants no requests
 
 	closing chan struct{} // closed when Close has begun
@@ -79,44 +81,44 @@ func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
 	return evicted
 }
 
-// awaitRoom waits until there is room, or the collector has accepted nothing for too long. It reports whether there is room: the spans of one piece may
-// then overfill the queue.
-func (q *queue) awaitRoom() bool {
+// awaitRoom waits until there is room, or the collector has accepted nothing for too long. It
+// reports whether there is room: the spans of one piece may then overfill the queue.
+func (q *queue) awaitRoom(patience time.Duration) bool {
 	for {
-		fits, patience, roomMade := q.room()
-		if fits || patience <= 0 {
+		fits, left, roomMade := q.room(patience)
+		if fits || left <= 0 {
 			return fits
 		}
 		select {
 		case <-roomMade:
-		case <-time.After(patience):
+		case <-time.After(left):
 		}
 	}
 }
 
 // room reports whether there is room, and if not, how much longer it makes sense to
 // wait until roomMade is closed.
-func (q *queue) room() (fits bool, patience time.Duration, roomMade <-chan struct{}) {
+func (q *queue) room(patience time.Duration) (fits bool, left time.Duration, roomMade <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.bytes+q.inFlight < q.limit || q.ending {
 		return true, 0, nil
 	}
-	short := min(q.patience, shortPatience)
-	patience = q.patience
+	short := min(patience, shortPatience)
+	left = patience
 	if q.failure != nil && q.failure.Verdict == Unreachable {
-		patience = short
+		left = short
 	}
 	if q.inFlight > 0 {
-		patience -= time.Since(q.progress)
+		left -= time.Since(q.progress)
 	}
-	if delay := q.delay(); delay > 0 && delay <= q.patience && time.Since(q.progress) < maxDelays {
-		patience = max(patience, delay+short)
+	if delay := q.delay(); delay > 0 && delay <= patience && time.Since(q.progress) < maxDelays {
+		left = max(left, delay+short)
 	}
 	if q.isClosed() {
-		patience = 0
+		left = 0
 	}
-	return false, patience, q.roomMade
+	return false, left, q.roomMade
 }
 
 func (q *queue) isFull() bool { return q.bytes >= q.full }

@@ -19,7 +19,7 @@ type session struct {
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
-	logged     *agent.Event // the beginning of a run, by the session\'s log, nil if that was not read
+	logged     *agent.Event // the beginning of a run, by the session's log, nil if that was not read
 	resultOnly bool         // the last run was a result and nothing else
 	evicted    bool         // the last run was evicted: a later line goes on with it
 	run        *run         // nil between runs

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -66,7 +64,10 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	s.metrics = s.meter()
 	end := &ending{sinks: s, say: say, timeout: o.flushTimeout}
 	if client != nil {
-		to := exporter.Config{Client: client, Scope: tracer.Scope(), Patience: patience(piped, cfg.spool), Spool: cfg.spool, LastMetrics: end.endMetrics}
+		to := exporter.Config{Client: client, Scope: tracer.Scope(), Spool: cfg.spool, LastMetrics: end.endMetrics}
+		if !piped {
+			to.Patience = time.Minute // no agent waits for it
+		}
 		if cfg.metrics != nil && cfg.spool != nil {
 			to.Metrics, s.to.Metrics = cfg.metrics.MetricsClient(), s.metrics.snapshot
 		}
@@ -103,19 +104,6 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	s.snapshots = s.newOpenSpans(stream)
 	return &setup{stream, s, end}, nil
-}
-
-// patience returns how long the mapper waits for a collector that accepts nothing. No agent
-// waits for a recording or a session log. A piped stream waits only without a spool, and less
-// than a mapper may stand still.
-func patience(piped bool, to *spool.Spool) time.Duration {
-	switch {
-	case !piped:
-		return time.Minute
-	case to == nil:
-		return tee.StallLimit / 4
-	}
-	return 0
 }
 
 // meter returns what counts for the metrics.

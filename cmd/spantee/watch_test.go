@@ -131,7 +131,7 @@ func TestGrace(t *testing.T) {
 		exits  bool   // by itself
 	}{
 		{name: "sleeps", args: []string{"--grace=10ms"}, script: "cat " + success + "; sleep 1000 & wait"},
-		{name: "failed", args: []string{"--grace=10ms"}, script: "cat " + failure + "; sleep 1000 & wait", code: 1, error: "error"},
+		{name: "failed", args: []string{"--grace=10ms"}, script: "grep -v scheduled " + failure + "; sleep 1000 & wait", code: 1, error: "error"},
 		{name: "ignores SIGTERM", args: []string{"--grace=10ms"}, script: `trap "" TERM; cat ` + success + "; sleep 1000 & wait"},
 		{name: "prints again", args: []string{"--grace=10ms"}, script: `trap "echo bye; tail -1 ` + success + `; exit 7" TERM; cat ` + success + "; sleep 1000 & wait"},
 		{name: "max-idle", args: []string{"--max-idle=10ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
