@@ -52,7 +52,7 @@ type Config struct {
 	LastMetrics func(context.Context, Report) []byte
 
 	// Patience is how long Export waits for room after the collector last accepted something:
-	// at most two seconds if nothing listens there, and at least half a second if the spool
+	// at most two seconds if nothing listens there, and at least one if the spool
 	// cannot keep what does not fit.
 	Patience time.Duration
 

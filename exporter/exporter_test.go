@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Without a log, Export gives a collector that accepts nothing half a second, once.
+// Without a log, Export gives a collector that accepts nothing one second, once.
 func TestExportWaitsLittle(t *testing.T) {
 	tests := []struct {
 		name      string

@@ -13,7 +13,7 @@ const (
 	shortPatience = 2 * time.Second
 	// leastPatience is the least without a log to leave spans in: they would be lost. It is less
 	// than the time after which a stream goes on without its mapper.
-	leastPatience = 500 * time.Millisecond
+	leastPatience = time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
 	maxDelay = time.Minute
