@@ -13,7 +13,8 @@ const (
 	// minRuns is how many runs make a baseline.
 	minRuns = 5
 
-	// What is said is at least this many times the median, and beyond the 90th percentile.
+	// What is said is at least this many times the median. The 90th percentile does not count:
+	// of few runs it is the slowest, so that only the first of many slow runs would exceed it.
 	minRatio = 1.5
 
 	minSeconds = 1.0  // more than the median
@@ -41,16 +42,16 @@ func (h *History) Compare(service string, run *receipt.Run) (usual *receipt.Base
 		return nil, ""
 	}
 	usual = usualOf(earlier)
-	if exceeds(run.Seconds, usual.Seconds, usual.SecondsP90, minSeconds) {
+	if exceeds(run.Seconds, usual.Seconds, minSeconds) {
 		sentence = fmt.Sprintf("%s × the usual time (median of %d runs): %s", ratio(run.Seconds, usual.Seconds), usual.Runs, cause(run, usual, earlier))
-	} else if usual.Cost != nil && run.CostKnown && exceeds(run.Cost, *usual.Cost, *usual.CostP90, minCost) && *usual.Cost > 0 {
+	} else if usual.Cost != nil && run.CostKnown && exceeds(run.Cost, *usual.Cost, minCost) && *usual.Cost > 0 {
 		sentence = fmt.Sprintf("%s × the usual cost (median of %d runs): $%.2f, usually $%.2f", ratio(run.Cost, *usual.Cost), usual.Runs, run.Cost, *usual.Cost)
 	}
 	return usual, sentence
 }
 
-func exceeds(value, median, p90, least float64) bool {
-	return value >= minRatio*median && value > p90 && value-median >= least
+func exceeds(value, median, least float64) bool {
+	return value >= minRatio*median && value-median >= least
 }
 
 // cause names the step that took most of the additional time, if one did.
