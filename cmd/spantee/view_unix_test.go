@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -74,7 +75,7 @@ func TestViewAndElsewhere(t *testing.T) {
 
 // A viewer that is stopped in the middle of a run holds the run until the flush timeout, and
 // not until gRPC or a request gives up, which takes 3 to 13 seconds.
-func TestAStoppedViewerHoldsNoRun(t *testing.T) {
+func TestFaultStoppedViewer(t *testing.T) {
 	t.Parallel()
 	in := fixture(t, "parallel-tools.jsonl")
 	begin := bytes.IndexByte(in, '\n') + 1
@@ -115,7 +116,12 @@ func TestAStoppedViewerHoldsNoRun(t *testing.T) {
 			if !bytes.Equal(cmd.stdout.Bytes(), in) {
 				t.Error("other bytes came out")
 			}
+			var spooled, all int
 			checkStderr(t, cmd.stderr.String(), "spooled for retry")
+			if _, err := fmt.Sscanf(cmd.stderr.String(), "spantee: %d of %d spans not delivered:", &spooled, &all); err != nil {
+				t.Errorf("stderr %q: %v", cmd.stderr.String(), err)
+			}
+			faults.add("viewer is stopped, "+protocol, all, all-spooled, spooled, 0)
 		})
 	}
 }
