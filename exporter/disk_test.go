@@ -174,6 +174,7 @@ func TestAPieceWaitsForRoom(t *testing.T) {
 		for range 20 {
 			export(e, numbered(n, n+10, 300)...)
 			n += 10
+			synctest.Wait() // the exporter sleeps, and leaves the queue alone
 			if e.queue.bytes > 2000+10*400 {
 				t.Errorf("%d bytes are queued", e.queue.bytes)
 			}
