@@ -48,7 +48,7 @@ const (
 	feedTimeout = 2 * time.Second
 
 	// goodbyeTimeout bounds what the end of a stream waits for a viewer.
-	goodbyeTimeout = 250 * time.Millisecond
+	goodbyeTimeout = 200 * time.Millisecond
 )
 
 var errNoViewer = errors.New("the endpoint is not a spantee viewer")
