@@ -231,18 +231,7 @@ func TestKillAfterTheFirstByte(t *testing.T) {
 	const runs = 20
 	for i := range runs {
 		cmd := spantee(t, env)
-		cmd.Stdout = nil
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		in, out := cmd.startPiped(t)
 		go in.Write(bytes.Join(stream(fmt.Sprint("s", i), 5)[:3], nil))
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Error(err)

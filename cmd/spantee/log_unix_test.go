@@ -77,18 +77,7 @@ func TestLogDelaysNothing(t *testing.T) {
 // passThrough runs a command, and reads all of the stream before it ends the stream.
 func passThrough(t *testing.T, cmd *run, in []byte) {
 	t.Helper()
-	cmd.Stdout = nil
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := cmd.startPiped(t)
 	go stdin.Write(in)
 	got := make([]byte, len(in))
 	if n, err := io.ReadFull(stdout, got); err != nil || !bytes.Equal(got, in) {
@@ -110,18 +99,8 @@ func TestLogCountsLostLines(t *testing.T) {
 	const calls = 20_000
 	r, w := newPipe(t)
 	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "--log", "--flush-timeout=20s")
-	cmd.Stderr, cmd.Stdout = w, nil
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stderr = w
+	stdin, stdout := cmd.startPiped(t)
 	w.Close()
 	go func() {
 		stdin.Write(manyCalls(calls))

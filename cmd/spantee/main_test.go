@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -152,6 +153,23 @@ func spantee(t *testing.T, env []string, args ...string) *run {
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
 	r.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"), env...)
 	return r
+}
+
+// startPiped starts a command between two pipes.
+func (r *run) startPiped(t *testing.T) (in io.WriteCloser, out io.ReadCloser) {
+	t.Helper()
+	r.Stdout = nil
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = r.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
 }
 
 func fixture(t testing.TB, name string) []byte {

@@ -38,18 +38,7 @@ func TestReceiptAfterASignal(t *testing.T) {
 				args = append([]string{test.args[0], "--receipt", file}, test.args[1:]...)
 			}
 			cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, args...)
-			cmd.Stdout = nil
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			in, out := cmd.startPiped(t)
 			if _, err := in.Write(stream); err != nil {
 				t.Fatal(err)
 			}
