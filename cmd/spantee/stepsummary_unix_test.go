@@ -51,7 +51,10 @@ func TestStepSummaryAppends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const before = "no newline"
+	const (
+		maxStepSummary = 900 << 10
+		before         = "no newline"
+	)
 	write(before)
 	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n### cursor-agent: success\n") {
 		t.Errorf("%q, %q", said, read())

@@ -1,87 +1,21 @@
-package main
+package github
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/tree"
 )
 
-// maxStepSummary is GitHub's limit for the file of a step, less some room for what
+// maxSummary is GitHub's limit for the summary of a step, less some room for what
 // its other commands add later.
-const maxStepSummary = 900 << 10
+const maxSummary = 900 << 10
 
-// A stepSummary shows the traces of a step on the page of its GitHub Actions run.
-type stepSummary struct {
-	file string
-	text bytes.Buffer
-	tree *tree.Writer
-}
-
-// newStepSummary returns nil outside of GitHub Actions.
-func newStepSummary(quiet bool) *stepSummary {
-	file := os.Getenv("GITHUB_STEP_SUMMARY")
-	if file == "" || quiet || os.Getenv("GITHUB_ACTIONS") != "true" {
-		return nil
-	}
-	s := &stepSummary{file: file}
-	s.tree = tree.NewWriter(&s.text, tree.Style{Width: 120})
-	return s
-}
-
-// end appends the runs, with links, and their traces.
-func (s *stepSummary) end(r *receipt.Receipt, link func(trace string) string) error {
-	if err := s.tree.Close(); err != nil || s.text.Len() == 0 {
-		return err
-	}
-	return appendTo(s.file, func(size int64) (string, error) {
-		page := s.markdown(runTable(r, link), int(maxStepSummary-size))
-		if page == "" {
-			return "", fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.file)
-		}
-		return page, nil
-	})
-}
-
-// appendTo appends lines to a file that GitHub Actions reads. text gets the size of the
-// file.
-func appendTo(file string, text func(size int64) (string, error)) error {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // it may be a pipe
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", file)
-	}
-	if err != nil {
-		return err
-	}
-	lines, err := text(info.Size())
-	if err != nil {
-		return err
-	}
-	if last := make([]byte, 1); info.Size() > 0 {
-		if _, err := f.ReadAt(last, info.Size()-1); err != nil {
-			return err
-		}
-		if last[0] != '\n' { // else the text would begin within that line
-			lines = "\n" + lines
-		}
-	}
-	_, err = f.WriteString(lines)
-	return err
-}
-
-// markdown returns what to append to the file, "" if there is too little room for it.
-func (s *stepSummary) markdown(table string, room int) string {
-	text := strings.TrimRight(s.text.String(), "\n")
+// markdown returns a table and the text of the traces, "" if there is too little room for it.
+func markdown(table, text string, room int) string {
+	text = strings.TrimRight(text, "\n")
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
@@ -97,10 +31,13 @@ func (s *stepSummary) markdown(table string, room int) string {
 	return table + fence + "text\n" + text + "\n" + fence + "\n"
 }
 
+// maxRuns is how many runs the table lists.
+const maxRuns = 20
+
 // runTable returns the first runs as a table with a heading, in Markdown.
 func runTable(r *receipt.Receipt, link func(trace string) string) string {
 	var b strings.Builder
-	heading := count(r.RunsTotal, "agent run")
+	heading := fmt.Sprintf("%d agent runs", r.RunsTotal)
 	if r.RunsTotal == 1 {
 		heading = cell(r.Runs[0].Agent) + ": " + runOutcome(&r.Runs[0])
 	}
@@ -127,7 +64,7 @@ func runTable(r *receipt.Receipt, link func(trace string) string) string {
 			took, run.Turns, run.Tools, run.ToolsFailed, in, out, cost, trace)
 	}
 	if more := r.RunsTotal - maxRuns; more > 0 {
-		fmt.Fprintf(&b, "\nand %s\n", count(more, "more run"))
+		fmt.Fprintf(&b, "\nand %d more\n", more)
 	}
 	if len(r.LimitsReached) > 0 {
 		fmt.Fprintf(&b, "\nLimits reached: %s\n", strings.Join(r.LimitsReached, ", "))
