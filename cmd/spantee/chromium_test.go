@@ -178,10 +178,43 @@ func (c *chromium) click(script string) {
 	c.do(chromedp.MouseClickXY(at["x"], at["y"]))
 }
 
+// press clicks what a selector or an XPath finds, once it stands still in sight: the page may
+// draw it anew at any time, so no node is kept.
+func (c *chromium) press(selectors ...string) {
+	c.t.Helper()
+	for _, selector := range selectors {
+		c.click(fmt.Sprintf(`new Promise((resolve, reject) => {
+			const selector = %q, until = performance.now() + 30000;
+			const find = () => selector.startsWith("/")
+				? document.evaluate(selector, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue
+				: document.querySelector(selector);
+			let last = "";
+			const look = () => {
+				const found = find();
+				found?.scrollIntoView({ block: "nearest", behavior: "instant" });
+				const box = found?.getBoundingClientRect();
+				const x = box?.left + box?.width / 2, y = box?.top + box?.height / 2;
+				const at = found && !found.disabled && document.elementFromPoint(x, y);
+				const now = at && (found.contains(at) || at.contains(found)) ? x + " " + y : "";
+				if (now && now === last) resolve({ x, y });
+				else if (performance.now() > until) reject(new Error("never in sight: " + selector));
+				else requestAnimationFrame(look);
+				last = now;
+			};
+			look();
+		})`, selector))
+	}
+}
+
+func (c *chromium) focus(selector string) {
+	c.t.Helper()
+	eval[bool](c, `(() => { const found = document.querySelector(%q); found.focus(); found.select?.(); return true; })()`, selector)
+}
+
 // write types text into a field, in place of what is there.
 func (c *chromium) write(selector, text string) {
 	c.t.Helper()
-	eval[bool](c, `(() => { const field = document.querySelector(%q); field.focus(); field.select(); return true; })()`, selector)
+	c.focus(selector)
 	c.do(chromedp.KeyEvent(text))
 }
 

@@ -166,7 +166,7 @@ func TestChromiumSession(t *testing.T) {
 	c.write("input[type=search]", id[:6])
 	c.await(`document.querySelector(".sessions tbody a").hash === %q`, "#/trace/"+id+"?find="+id[:6]) // a part of the word leaves the same row
 
-	c.do(chromedp.Click(chromedp.CSS("tr[data-id='" + id + "'] a")))
+	c.press("tr[data-id='" + id + "'] a")
 	c.await(`%s === %d`, rowCount, len(session.Spans))
 	c.checkBars("light", session)
 	for _, want := range []string{"shell", "50%", "waiting for the model", "12.2s"} {
@@ -232,8 +232,7 @@ func TestChromiumCompare(t *testing.T) {
 	v := viewFiles(t, "../../testdata/cursor/fix-failing-test.jsonl", "../../testdata/cursor/tool-kinds.jsonl")
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 2`)
-	c.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(1) .pick input")), chromedp.Click(chromedp.CSS("tbody tr:nth-child(2) .pick input")),
-		chromedp.Click(chromedp.CSS("a.button")))
+	c.press("tbody tr:nth-child(1) .pick input", "tbody tr:nth-child(2) .pick input", "a.button")
 	c.await(`[...document.querySelectorAll(".scroller canvas")].filter((c) => c.waterfall.rows.length > 0).length === 2`)
 	if table := eval[string](c, `document.querySelector(".difference").innerText`); !strings.Contains(table, "waiting for the model") || !strings.Contains(table, "shell") {
 		t.Errorf("the difference is %q", table)
@@ -271,12 +270,12 @@ func TestChromiumCompareAligned(t *testing.T) {
 		lines = `JSON.stringify(` + both + `.map((w) => [w.trace.nodes.find((n) => n.title === "tool50").row, w.lines.length]))`
 	)
 	c.await(`%s === "[[51,61],[51,61]]" && document.querySelector(".tools .found").innerText === "2 differences"`, lines)
-	c.do(chromedp.Click(`//button[@aria-label="Next difference"]`))
+	c.press(`//button[@aria-label="Next difference"]`)
 	c.await(`document.querySelector(".tools .found").innerText === "difference 1 of 2" && %s.every((w) => w.scroller.scrollTop === 19 * 24)`, both)
 	c.drawn()
 	c.screenshot("difference")
 	c.axe("compare")
-	c.do(chromedp.Click(`//button[@aria-label="Next difference"]`))
+	c.press(`//button[@aria-label="Next difference"]`)
 	c.await(`document.querySelector(".tools .found").innerText === "difference 2 of 2" && %s.every((w) => w.trace.byId.get(w.selected).title === "tool40")`, both)
 	eval[bool](c, `(() => { %s[1].scroller.scrollTop = 100; return true; })()`, both)
 	c.await(`%s.every((w) => w.scroller.scrollTop === 100)`, both)
@@ -303,7 +302,7 @@ func TestChromiumLarge(t *testing.T) {
 	session := v.session(t, v.id)
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
-	c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
+	c.press(".sessions tbody a")
 	c.await(`%s === 10000`, rowCount)
 	c.screenshot("all")
 	for i, at := range []int{30, 5_000, 9_990} {

@@ -83,11 +83,11 @@ func TestChromiumListPages(t *testing.T) {
 	v := viewFiles(t, runsOf(502).file(t))
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 500 && document.querySelector(".foot").innerText.startsWith("1–500 of 502 sessions")`)
-	c.do(chromedp.Click(`//button[text()="Next page →"]`))
+	c.press(`//button[text()="Next page →"]`)
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 2 && location.hash === "#/?offset=500" && document.querySelector(".foot").innerText.startsWith("501–502 of 502 sessions")`)
 	c.screenshot("last")
 	c.axe("pages")
-	c.do(chromedp.Click(`//button[text()="← Previous page"]`))
+	c.press(`//button[text()="← Previous page"]`)
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 500 && location.hash === "#/"`)
 }
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -41,7 +39,7 @@ func TestChromiumNow(t *testing.T) {
 	write(`"init"`)
 	c.await(`document.querySelector(".sessions .outcome.running")`)
 	c.screenshot("list")
-	c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
+	c.press(".sessions tbody a")
 	c.await(`%s >= 1 && %s.trace.live`, rowCount, waterfall)
 	write(`"shellToolCall"`)
 	c.await(`document.querySelector(".head .outcome.running").innerText.startsWith("running shell")`)
@@ -90,7 +88,7 @@ func TestChromiumGone(t *testing.T) {
 			c.await(`document.querySelector(".outcome.gone")`)
 			t.Logf("gone %v after it was silent for 5 s", time.Since(shown).Round(time.Second))
 			c.screenshot("gone")
-			c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
+			c.press(".sessions tbody a")
 			c.await(`%s === 2 && document.querySelector(".head .outcome.gone") && !%s.trace.live`, rowCount, waterfall)
 		})
 	}

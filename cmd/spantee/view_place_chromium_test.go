@@ -91,7 +91,7 @@ func TestChromiumInSight(t *testing.T) {
 			}
 			c.open(page)
 			arrived()
-			c.do(chromedp.Focus(".scroller"))
+			c.focus(".scroller")
 			for range 20 {
 				before := eval[*string](c, waterfall+".selected")
 				c.do(chromedp.KeyEvent("e"))
@@ -103,7 +103,8 @@ func TestChromiumInSight(t *testing.T) {
 			c.write(".chart input[type=search]", "tool:grep")
 			c.await(`%s.rows.length < %s.trace.nodes.length`, waterfall, waterfall)
 			for range 20 {
-				c.do(chromedp.KeyEvent(kb.Enter), chromedp.Focus(".chart input[type=search]"))
+				c.do(chromedp.KeyEvent(kb.Enter))
+				c.focus(".chart input[type=search]")
 				check("filter", eval[string](c, waterfall+".selected"))
 			}
 			selected := eval[string](c, waterfall+".selected")
@@ -116,7 +117,7 @@ func TestChromiumInSight(t *testing.T) {
 				for i := range 5 {
 					c.await(`document.querySelector(".hits-line [role=status]").innerText.startsWith("hit %d of")`, i+1)
 					c.await(wordInSight)
-					c.do(chromedp.Click(`//button[@aria-label="Next hit"]`))
+					c.press(`//button[@aria-label="Next hit"]`)
 				}
 			}
 		})
@@ -502,7 +503,7 @@ func TestChromiumDoubts(t *testing.T) {
 	})()`
 	c.await(seen, ".sessions .outcome.mixed")
 	c.screenshot("list")
-	c.do(chromedp.Click(chromedp.CSS(".sessions tbody a")))
+	c.press(".sessions tbody a")
 	c.await(seen, ".head .outcome.mixed")
 	c.screenshot("session")
 }
@@ -556,10 +557,11 @@ func TestChromiumAgents(t *testing.T) {
 		c.await(`document.querySelector(".entry")`)
 		both(s.Agent)
 		c.screenshot(s.Agent)
-		c.do(chromedp.KeyEvent("j"), chromedp.Click("#tab-span"))
+		c.do(chromedp.KeyEvent("j"))
+		c.press("#tab-span")
 		c.await(`document.querySelector(".details h2")`)
 		both(s.Agent + ", span")
-		c.do(chromedp.Click("#tab-summary"))
+		c.press("#tab-summary")
 		both(s.Agent + ", summary")
 	}
 	c.open(fmt.Sprint(v.page, "/#/compare/", sessions[0].ID, "/", sessions[1].ID))

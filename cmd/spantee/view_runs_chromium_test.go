@@ -75,7 +75,7 @@ func TestChromiumSlowdown(t *testing.T) {
 	v := viewFiles(t, all.file(t))
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 300`)
-	c.do(chromedp.Click(`//a[text()="Runs over time"]`))
+	c.press(`//a[text()="Runs over time"]`)
 	c.await(runsAre+` && document.querySelector(".u-over")`, 300)
 	c.screenshot("all")
 
@@ -90,26 +90,27 @@ func TestChromiumSlowdown(t *testing.T) {
 	c.click(fmt.Sprintf(`(() => { const box = document.querySelector(".u-over").getBoundingClientRect(); return { x: box.left + %f * box.width, y: box.top + 9 }; })()`, peak))
 	c.await(`document.querySelector(".narrowed").innerText.startsWith("day %s") && `+runsAre, day, 12)
 	c.screenshot("narrowed")
-	c.do(chromedp.Click(`//div[@class="peaks"]//a`))
+	c.press(`//div[@class="peaks"]//a`)
 	c.await(`%s === 3`, rowCount)
-	c.do(chromedp.Click("#tab-summary"))
+	c.press("#tab-summary")
 	c.await(`document.querySelector(".slowest li").innerText.startsWith("shell")`)
 
 	// Back leads to the same runs, and the way there can be taken back.
 	c.do(chromedp.NavigateBack())
 	c.await(runsAre, 12)
-	c.do(chromedp.Click(".narrowed button"))
+	c.press(".narrowed button")
 	c.await(`document.querySelector(".page .foot").innerText.startsWith("300 runs on 26 days")`)
 
 	// So do tools and their failures, and what was chosen in the list.
-	c.do(chromedp.Click(`//table[contains(@class, "tools-table")]//tbody//tr[1]/td[2]/button`))
+	c.press(`//table[contains(@class, "tools-table")]//tbody//tr[1]/td[2]/button`)
 	c.await(runsAre+` && document.querySelector(".narrowed").innerText.startsWith("failing tool shell")`, 6)
-	c.do(chromedp.Click(".narrowed button"))
-	c.do(chromedp.Click(`//table[contains(@class, "tools-table")]//th//button[text()="Failure rate"]`))
+	c.press(".narrowed button")
+	c.await(`document.querySelector(".page .foot").innerText.startsWith("300 runs on 26 days")`)
+	c.press(`//table[contains(@class, "tools-table")]//th//button[text()="Failure rate"]`)
 	c.await(`document.querySelector(".tools-table [aria-sort=descending]").innerText === "Failure rate" && document.querySelector(".tools-table tbody tr").innerText.startsWith("shell")`)
 	eval[bool](c, `(() => { const s = document.querySelector("select[aria-label=State]"); s.value = "failed"; s.dispatchEvent(new Event("change")); return true; })()`)
 	c.await(runsAre, 6)
-	c.do(chromedp.Click(`//a[text()="List of sessions"]`))
+	c.press(`//a[text()="List of sessions"]`)
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 6 && location.hash === "#/?state=failed"`)
 }
 

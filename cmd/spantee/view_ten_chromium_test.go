@@ -41,8 +41,9 @@ func TestChromiumTenJobs(t *testing.T) {
 		feed.Close()
 	})
 
-	type step = chromedp.Action[chromedp.Void]
-	click := func(selector string) step { return chromedp.Click(selector) }
+	type step = func()
+	click := func(selector string) step { return func() { c.press(selector) } }
+	key := func(key string) step { return func() { c.do(chromedp.KeyEvent(key)) } }
 	session := `//a[starts-with(., "go test")]`
 	const sessions = `document.querySelectorAll(".sessions tbody tr").length`
 	for _, job := range []struct {
@@ -53,13 +54,13 @@ func TestChromiumTenJobs(t *testing.T) {
 		{"stuck now", nil, `document.title === "(1 stuck) spantee" && document.querySelector(".outcome.stuck")`},
 		{"why slow", []step{click(session), click("#tab-summary")}, `document.querySelector(".slowest li").innerText.startsWith("shell")`},
 		{"what did it do", []step{click(session)}, `document.querySelector(".transcript").innerText.includes("One cent off")`},
-		{"what failed", []step{click(session), chromedp.KeyEvent("e")}, `document.querySelector(".transcript .selected .wrong").innerText.includes("exit code 1")`},
+		{"what failed", []step{click(session), key("e")}, `document.querySelector(".transcript .selected .wrong").innerText.includes("exit code 1")`},
 		{"cost", []step{click(`//a[text()="Runs over time"]`)}, `document.querySelector(".foot").innerText.includes("$7.50 of 1 run that states it") && document.querySelector(".peaks").innerText.includes("Most expensive codex $7.50")`},
 		{"over 100 runs", []step{click(`//a[text()="Runs over time"]`), click(`//table[contains(@class, "tools-table")]//tbody//tr[th/button="shell"]/td[2]/button`)}, `document.querySelector(".narrowed").innerText.startsWith("failing tool shell") && document.querySelector(".foot").innerText.startsWith("3 runs")`},
 		{"compare", []step{click("tbody tr:nth-child(2) .pick input"), click("tbody tr:nth-child(3) .pick input"), click("a.button")}, `[...document.querySelectorAll(".scroller canvas")].filter((c) => c.waterfall.rows.length).length === 2`},
 		{"share", []step{click(session), click(".export summary"), click(`.export input[value="content"]`)}, `document.querySelector(".export a").href.endsWith("export.html?without=content")`},
-		{"keyboard only", []step{chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("j")}, waterfall + `.selected && document.querySelector(".transcript .selected")`},
-		{"find text", []step{chromedp.SendKeys("input[type=search]", "totalwithcoupon"), click("a.found mark")}, `document.querySelector(".hits-line mark").innerText === "TotalWithCoupon"`},
+		{"keyboard only", []step{key("j"), key(kb.Enter), key("j")}, waterfall + `.selected && document.querySelector(".transcript .selected")`},
+		{"find text", []step{func() { c.write("input[type=search]", "totalwithcoupon") }, click("a.found mark")}, `document.querySelector(".hits-line mark").innerText === "TotalWithCoupon"`},
 	} {
 		c.open(v.page + "/")
 		c.await(`%s === 124`, sessions)
@@ -67,7 +68,7 @@ func TestChromiumTenJobs(t *testing.T) {
 			t.Errorf("%s takes %d steps", job.name, len(job.steps))
 		}
 		for _, s := range job.steps {
-			c.do(s)
+			s()
 			c.await(`!location.hash.startsWith("#/trace/") || %s > 1`, rowCount) // nobody hurries ahead of the page
 		}
 		c.await(`%s`, job.done)
@@ -86,6 +87,6 @@ func TestChromiumPlantedWord(t *testing.T) {
 	c.await(`document.querySelector(".foot").innerText.startsWith("1–500 of 10,000 sessions")`)
 	c.write("input[type=search]", "zyzzyva")
 	c.await(`document.querySelector("a.found mark")?.innerText === "zyzzyva" && document.querySelectorAll(".sessions tbody tr").length === 1`)
-	c.do(chromedp.Click("a.found"))
+	c.press("a.found")
 	c.await(`location.hash.startsWith("#/trace/%x/%x") && document.querySelector(".hits-line mark").innerText === "zyzzyva"`, planted.TraceId, planted.SpanId)
 }
