@@ -51,8 +51,8 @@ func followCommand() *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")
-	flags.Var(&f.sinceFlag, "since", "in folders that were never followed, also trace runs that began after `TIME`: a date, or a duration such as 7d or 12h before now (default now)")
+	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log did not grow for `TIME`")
+	flags.Var(&f.sinceFlag, "since", "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)

@@ -150,7 +150,7 @@ const otherFlags = "Flags"
 // printFlags prints the flags of a command that are wanted, by their titles.
 func printFlags(w io.Writer, cmd *cobra.Command, titleOf func(name string) string, wanted func(name string) bool) {
 	var titles []string
-	groups := map[string][]struct{ name, text string }{}
+	groups := map[string][]flagLine{}
 	for _, f := range flagsOf(cmd.Flags().VisitAll) {
 		if f.Name == "help" || f.Hidden || !wanted(f.Name) {
 			continue
@@ -160,18 +160,25 @@ func printFlags(w io.Writer, cmd *cobra.Command, titleOf func(name string) strin
 			titles = append(titles, title)
 		}
 		name, _, text := describe(f.Name, f.Shorthand, f.Usage, f.DefValue)
-		groups[title] = append(groups[title], struct{ name, text string }{name, text})
+		groups[title] = append(groups[title], flagLine{name, text})
 	}
 	for _, title := range titles {
 		fmt.Fprintf(w, "\n%s:\n", title)
-		column := 0
-		for _, line := range groups[title] {
-			column = max(column, len(line.name))
-		}
-		for _, line := range groups[title] {
-			text := fillWidth(line.text, helpWidth-column-4)
-			fmt.Fprintf(w, "  %-*s  %s\n", column, line.name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column+4)))
-		}
+		printColumns(w, groups[title])
+	}
+}
+
+// A flagLine is how help shows a flag, and what it does.
+type flagLine struct{ name, text string }
+
+func printColumns(w io.Writer, lines []flagLine) {
+	column := 0
+	for _, line := range lines {
+		column = max(column, len(line.name))
+	}
+	for _, line := range lines {
+		text := fillWidth(line.text, helpWidth-column-4)
+		fmt.Fprintf(w, "  %-*s  %s\n", column, line.name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column+4)))
 	}
 }
 

@@ -19,6 +19,48 @@ var (
 // one.
 func TestLinks(t *testing.T) {
 	links := 0
+	for path, text := range pages(t) {
+		for _, match := range markdownLink.FindAllStringSubmatch(text, -1) {
+			if link := match[1]; !strings.Contains(link, "://") && !strings.HasPrefix(link, "mailto:") {
+				links++
+				checkLink(t, path, link)
+			}
+		}
+	}
+	if links < 10 {
+		t.Errorf("only %d links found", links)
+	}
+}
+
+// No page has more words than somebody reads who looks for one thing.
+func TestWords(t *testing.T) {
+	limits := map[string]int{
+		"README.md": 1100, "cmd/spantee/README.md": 2000, "mapping/README.md": 2000, "exporter/README.md": 900, "exporter/viewer/README.md": 900,
+		"mapping/agent/README.md": 900, "testdata/recipes/README.md": 1300, ".github/CONTRIBUTING.md": 500,
+	}
+	const all = 12_000
+	total := 0
+	for path, text := range pages(t) {
+		words := len(strings.Fields(text))
+		total += words
+		name := strings.TrimPrefix(filepath.ToSlash(path), "../../")
+		if limit, limited := limits[name]; limited && words > limit {
+			t.Errorf("%s has %d words (limit %d)", name, words, limit)
+		}
+		delete(limits, name)
+	}
+	if total > all {
+		t.Errorf("all pages have %d words (limit %d)", total, all)
+	}
+	for name := range limits {
+		t.Errorf("%s is not there", name)
+	}
+}
+
+// pages returns the texts of all pages in Markdown, by their paths.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -32,20 +74,13 @@ func TestLinks(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, match := range markdownLink.FindAllStringSubmatch(string(text), -1) {
-			if link := match[1]; !strings.Contains(link, "://") && !strings.HasPrefix(link, "mailto:") {
-				links++
-				checkLink(t, path, link)
-			}
-		}
+		texts[path] = string(text)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if links < 10 {
-		t.Errorf("only %d links found", links)
-	}
+	return texts
 }
 
 func checkLink(t *testing.T, from, link string) {

@@ -64,13 +64,13 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
 
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
-	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
-	f.StringVar(&o.failIf, "fail-if", "", "exit with 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
+	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by JSON that says what was done, used and failed")
+	f.StringVar(&o.failIf, "fail-if", "", "exit with 1, not 0, if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
 	addPricesFlag(cmd, &o.prices)
-	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
+	f.BoolVar(&o.summary, "summary", false, "report what was traced, even if stderr is not a terminal")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
+	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s: never")
 
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost, and a slow collector may delay the stream")
 }
@@ -82,11 +82,11 @@ func (o *options) addBaselineFlag(cmd *cobra.Command) {
 
 // addLogFlag adds --log, which is of no use for what has ended.
 func (o *options) addLogFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr for each step as it ends, and one a minute while it goes on")
+	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr for each step as it ends, and every minute until then")
 }
 
 func addPricesFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
+	cmd.Flags().StringVar(file, "prices", "", "compute unstated costs from `FILE`, LiteLLM's model_prices_and_context_window.json")
 }
 
 // readPrices reads the file of --prices.
@@ -147,11 +147,11 @@ func (o *limitOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
 	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
 	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
-	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
+	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, if the agent reports them while running")
+	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, if the agent reports it while running")
 	o.onLimit = onLimitWarn
-	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
-	f.DurationVar(&o.grace, "grace", 0, "end an agent that does not exit, once it has printed nothing for `TIME` after its result; the exit status is the result's")
+	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do at a limit: warn, or kill the agent")
+	f.DurationVar(&o.grace, "grace", 0, "end an agent that prints nothing for `TIME` after its result, but does not exit; the exit status is the result's")
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have
@@ -160,7 +160,7 @@ func addOTLPFlags(cmd *cobra.Command, o *otlp.Config) {
 	f := cmd.Flags()
 	f.StringVar(&o.Endpoint, "endpoint", "", "send spans to `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "speak OTLP by `NAME`: grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
-	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
+	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to requests; repeatable")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
 }
 
@@ -182,5 +182,5 @@ type contentOptions struct {
 func (o *contentOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default none)")
-	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
+	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; repeatable")
 }

@@ -68,40 +68,39 @@ func TestFlagGroups(t *testing.T) {
 // flagList has a list for each set of commands that have flags in common, by name and
 // description.
 func flagList(root *cobra.Command) string {
-	var rows, groups []string
-	commands := map[string]string{} // by row
+	var rows []flagLine
+	var groups []string
+	commands := map[flagLine]string{}
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		for _, f := range flagsOf(cmd.Flags().VisitAll) {
 			if f.Hidden {
 				continue
 			}
-			row := flagRow(f.Name, f.Shorthand, f.Usage, f.DefValue)
+			name, _, text := describe(f.Name, f.Shorthand, f.Usage, f.DefValue)
+			row := flagLine{name, text}
 			if commands[row] == "" {
 				rows = append(rows, row)
 			} else {
 				commands[row] += ", "
 			}
-			commands[row] += "`" + cmd.Name() + "`"
+			commands[row] += cmd.Name()
 		}
 	}
-	lists := map[string]string{} // by their commands
+	lists := map[string][]flagLine{} // by their commands
 	for _, row := range rows {
 		of := commands[row]
-		if lists[of] == "" {
+		if lists[of] == nil {
 			groups = append(groups, of)
 		}
-		lists[of] += row
+		lists[of] = append(lists[of], row)
 	}
 	b := new(strings.Builder)
 	for _, of := range groups {
-		fmt.Fprintf(b, "\n%s:\n\n%s", of, lists[of])
+		fmt.Fprintf(b, "%s:\n", of)
+		printColumns(b, lists[of])
+		b.WriteByte('\n')
 	}
-	return b.String() + "\n"
-}
-
-func flagRow(name, shorthand, usage, byDefault string) string {
-	name, _, text := describe(name, shorthand, usage, byDefault)
-	return "* `" + name + "`: " + strings.ReplaceAll(text, "<", "&lt;") + "\n"
+	return "\n```text\n" + strings.TrimSuffix(b.String(), "\n") + "```\n\n"
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")

@@ -63,9 +63,9 @@ func replayCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR; session logs are always read there")
-	f.Var(&since, "since", "leave out runs that began before `TIME`: a date, or a duration such as 7d or 12h before now")
-	f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
+	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR")
+	f.Var(&since, "since", "leave out runs that began before `TIME`, such as 2026-11-01, 7d or 12h")
+	f.BoolVar(&o.now, "now", false, "move each recording in time, so that its last run ends now")
 	o.addFlags(cmd)
 	o.addBaselineFlag(cmd)
 	return cmd

@@ -56,16 +56,16 @@ func viewCommand() *cobra.Command {
 		RunE:  func(_ *cobra.Command, files []string) error { return runViewer(&o, files, os.Stderr) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.address, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
+	f.StringVar(&o.address, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
-	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
-	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME`; 0s turns this off")
+	f.Var(&o.keep, "keep", "keep sessions up to `LIMITS`, such as 30d or 30d,2GiB; pinned ones stay, 0 keeps none")
+	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME`; 0s: never")
 	addPricesFlag(cmd, &o.prices)
-	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
+	f.StringVar(&o.export, "export", "", "write the sessions to `FILE`, as OTLP if its name ends in .json or else as HTML, and exit")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(cmd)
-	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default full, or none with --export)"
+	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details or full (default full, or none with --export)"
 	return cmd
 }
 
