@@ -15,6 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -48,7 +49,7 @@ func doctor(o *options, stdout io.Writer) error {
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
 	examineSessions(stdout)
-	for agent, folder := range defaultFolders() {
+	for agent, folder := range follow.DefaultFolders() {
 		if info, err := os.Stat(folder); err == nil && info.IsDir() {
 			finding(stdout, "✓", "follow", fmt.Sprintf("%s's session logs are in %s", agent, folder))
 		} else {

@@ -60,7 +60,7 @@ func (e *ending) deliver() {
 		e.endMetrics(context.Background(), exporter.Report{})
 	}
 	e.deliverSpans()
-	e.sinks.claims.wait(e.deadline)
+	e.sinks.claims.Wait(e.deadline)
 }
 
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
@@ -26,7 +27,7 @@ type mapLoop struct {
 	tee        *tee.Tee
 	done       chan struct{} // closed when the stream is mapped
 	stallAfter time.Duration // 0 if the agent may be silent
-	log        logSearch
+	log        follow.LogSearch
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
@@ -104,9 +105,9 @@ func (l *mapLoop) consume(bytes []byte, arrived time.Time) {
 	l.sinks.snapshots.fitViewer()
 	l.stream.Write(bytes, arrived)
 	stats := l.stream.Mapper.Stats()
-	l.sinks.claims.begun(stats.Session, stats.Runs)
+	l.sinks.claims.Begun(stats.Session, stats.Runs)
 	if l.sinks.to.Live {
-		l.log.follow(l.stream.Mapper, arrived)
+		l.log.Begin(l.stream.Mapper, arrived)
 	}
 	l.checkLimits(0)
 	if stats.Generation != l.generation {
@@ -118,7 +119,7 @@ func (l *mapLoop) consume(bytes []byte, arrived time.Time) {
 // tick does what is due because time passes.
 func (l *mapLoop) tick(now time.Time) {
 	idle := now.Sub(l.lastArrival)
-	l.log.search(l.stream.Mapper)
+	l.log.Search(l.stream.Mapper)
 	l.checkStall(now, idle)
 	l.checkLimits(idle)
 	l.sinks.snapshots.tick(now, idle)

@@ -97,7 +97,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
 		say.runStarted(run)
-		s.claims.begun(run.Session, stream.Mapper.Stats().Runs)
+		s.claims.Begun(run.Session, stream.Mapper.Stats().Runs)
 	}
 	if stream, err = tracer.New(streamConfig); err != nil {
 		return nil, err

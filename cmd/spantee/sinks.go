@@ -2,7 +2,6 @@ package main
 
 import (
 	"path/filepath"
-	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -27,7 +26,7 @@ type sinks struct {
 	receipt   *receiptSink // nil if nobody reads it
 	limits    *limits      // nil without a limit
 	snapshots *openSpans
-	claims    *claims // nil unless follow must leave out the runs
+	claims    *follow.Claimer // nil unless follow must leave out the runs
 }
 
 // addConsumers adds who gets the spans besides the exporter.
@@ -89,11 +88,11 @@ func (s *sinks) endStream() {
 }
 
 // newClaims returns nil if there is nothing to claim, or if nothing may be kept on disk.
-func (s *sinks) newClaims() *claims {
+func (s *sinks) newClaims() *follow.Claimer {
 	if s.to.Exporter == nil || s.cfg.spool == nil {
 		return nil
 	}
-	return &claims{Claims: follow.ClaimsIn(filepath.Dir(s.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
+	return follow.NewClaimer(filepath.Dir(s.cfg.spool.Dir))
 }
 
 // newOpenSpans returns the open spans of the stream.

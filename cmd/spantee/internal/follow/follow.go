@@ -1,7 +1,8 @@
 // Package follow maps the session logs in folders as they grow:
 //
-//	watch.go: Tailer.Wait -> follow.go: Tailer.Changed -> session.go: Session.Read -> spans
-//	                                                                     └─ steps -> state.go
+//	follower.go: Follower.Run
+//	    watch.go: Tailer.Wait -> follow.go: Tailer.Changed -> session.go: Session.Read -> spans -> Host
+//	                                                                         └─ steps -> state.go
 //
 // A file is recognized by its contents, so it may be renamed, rewritten or moved to another
 // disk. Files are opened read-only, and symbolic links in a folder are not followed.

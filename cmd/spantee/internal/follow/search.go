@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"io"
@@ -11,9 +11,9 @@ import (
 	"github.com/spantee/spantee/mapping/agent"
 )
 
-// A logSearch looks for the log that an agent keeps of the session in the pipe. The log is
+// A LogSearch looks for the log that an agent keeps of the session in the pipe. The log is
 // read once, because it names the model, which the stream does not.
-type logSearch struct {
+type LogSearch struct {
 	session  string // that began last
 	since    time.Time
 	searches int // that are left
@@ -32,16 +32,16 @@ const (
 	logPart = 256 << 10
 )
 
-// follow begins to look for the log of the session that began last.
-func (l *logSearch) follow(m *mapping.Mapper, arrived time.Time) {
+// Begin begins to look for the log of the session that began last.
+func (l *LogSearch) Begin(m *mapping.Mapper, arrived time.Time) {
 	if session := m.Stats().Session; session != l.session {
-		*l = logSearch{session: session, since: arrived.Add(-logAhead), searches: maxSearches}
-		l.search(m)
+		*l = LogSearch{session: session, since: arrived.Add(-logAhead), searches: maxSearches}
+		l.Search(m)
 	}
 }
 
-// search is called every second. A disk that hangs stops the agent, too.
-func (l *logSearch) search(m *mapping.Mapper) {
+// Search is to be called every second. A disk that hangs stops the agent, too.
+func (l *LogSearch) Search(m *mapping.Mapper) {
 	if l.searches == 0 {
 		return
 	}

@@ -1,17 +1,16 @@
-package main
+package follow
 
 import (
 	"sync"
 	"time"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 )
 
-// claims tell spantee follow which runs this process traces: the agent may also write a log
-// of them. Nothing waits for the disk before the end.
-type claims struct {
-	follow.Claims
+// A Claimer claims the runs that this process traces, because the agent may also write a log
+// of them. Nothing waits for the disk before the end. Its methods do nothing for nil.
+type Claimer struct {
+	Claims
 	from    time.Time
 	writing sync.WaitGroup // the goroutine that writes, if there is one
 
@@ -30,11 +29,16 @@ const (
 	logBehind = 10 * time.Second
 )
 
-// begun claims a run of a session. runs counts the runs of the stream until then, so that
-// the session's next run is claimed, too. begun is called as soon as the session is known,
+// NewClaimer returns a Claimer of runs that begin from now on.
+func NewClaimer(stateDir string) *Claimer {
+	return &Claimer{Claims: ClaimsIn(stateDir), from: time.Now().Add(-agentAhead)}
+}
+
+// Begun claims a run of a session. runs counts the runs of the stream until then, so that
+// the session's next run is claimed, too. Begun is called as soon as the session is known,
 // because the run's ids may not be known for long, and again when they are, because several
 // runs may begin at once.
-func (c *claims) begun(session string, runs int) {
+func (c *Claimer) Begun(session string, runs int) {
 	if c == nil || session == "" || session == c.session && runs == c.runs {
 		return
 	}
@@ -49,7 +53,7 @@ func (c *claims) begun(session string, runs int) {
 
 // write claims what is pending. There is only one that does, because each goroutine that the
 // disk hangs takes a thread.
-func (c *claims) write() {
+func (c *Claimer) write() {
 	for {
 		c.mu.Lock()
 		sessions := c.pending
@@ -64,7 +68,8 @@ func (c *claims) write() {
 	}
 }
 
-func (c *claims) wait(deadline time.Time) {
+// Wait waits until the claims are written.
+func (c *Claimer) Wait(deadline time.Time) {
 	if c != nil {
 		proc.Unless(time.After(time.Until(deadline)), func() any { c.writing.Wait(); return nil })
 	}
