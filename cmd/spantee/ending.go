@@ -139,6 +139,7 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	r.UnknownTypes = tracer.UnknownTypes(e.say.unknownTypes(nil))
 	e.compare(r)
+	fail := a.failIf != nil && e.mustFail(r)
 	err, written := proc.Unless(time.After(max(time.Until(e.deadline), minWait)), func() error { return a.write(r, o.hangs) })
 	if !written {
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
@@ -146,7 +147,7 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 	if err != nil {
 		e.say.problem(err)
 	}
-	if a.failIf != nil && e.mustFail(r) && end == (proc.Status{}) {
+	if fail && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
 	}
 	return end
@@ -162,6 +163,7 @@ func (e *ending) compare(r *receipt.Receipt) {
 	if e.sinks.log == nil { // else the log has said it
 		e.say.unusual = sentence
 	}
+	u.receipt.step.Say(sentence)
 	var setAside string
 	err, done := proc.Unless(time.After(max(time.Until(e.deadline), baseline.Patience)), func() (err error) {
 		setAside, err = u.add(r)
@@ -177,19 +179,23 @@ func (e *ending) compare(r *receipt.Receipt) {
 	}
 }
 
-// mustFail reports whether the condition of --fail-if is true, and says so. What cannot be
-// evaluated counts as true.
+// mustFail reports whether the condition of --fail-if is true, and says so, also in the step
+// summary. What cannot be evaluated counts as true.
 func (e *ending) mustFail(r *receipt.Receipt) bool {
 	c := e.sinks.receipt.failIf
+	problem := func(err error) {
+		e.say.problem(err)
+		e.sinks.receipt.step.Say(err.Error())
+	}
 	if name := c.Unstated(r); name != "" {
-		e.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+		problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
 	}
 	holds, err := c.Holds(r)
 	switch {
 	case err != nil:
-		e.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.say.failIf, err))
+		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.say.failIf, err))
 	case holds:
-		e.say.problem(fmt.Errorf("--fail-if is true: %s", e.say.failIf))
+		problem(fmt.Errorf("--fail-if is true: %s", e.say.failIf))
 	}
 	return holds || err != nil
 }

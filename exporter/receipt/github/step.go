@@ -22,6 +22,7 @@ import (
 type Step struct {
 	outputs string // $GITHUB_OUTPUT; "" for none
 	summary string // $GITHUB_STEP_SUMMARY; "" for none
+	said    []string
 	traces  bytes.Buffer
 	tree    *tree.Writer // of traces
 }
@@ -43,6 +44,13 @@ func NewStep(quiet bool) *Step {
 func (s *Step) Export(span *runs.Span) {
 	if s.summary != "" {
 		s.tree.Export(span)
+	}
+}
+
+// Say adds a sentence to the summary, unless it is empty.
+func (s *Step) Say(sentence string) {
+	if s != nil && sentence != "" {
+		s.said = append(s.said, sentence)
 	}
 }
 
@@ -69,7 +77,7 @@ func (s *Step) writeSummary(r *receipt.Receipt, link func(trace string) string) 
 		return err
 	}
 	return appendTo(s.summary, func(size int64) (string, error) {
-		text := markdown(runTable(r, link), s.traces.String(), int(maxSummary-size))
+		text := markdown(runTable(r, s.said, link), s.traces.String(), int(maxSummary-size))
 		if text == "" {
 			return "", fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.summary)
 		}

@@ -34,8 +34,8 @@ func markdown(table, text string, room int) string {
 // maxRuns is how many runs the table lists.
 const maxRuns = 20
 
-// runTable returns the first runs as a table with a heading, in Markdown.
-func runTable(r *receipt.Receipt, link func(trace string) string) string {
+// runTable returns the first runs as a table with a heading, and sentences, in Markdown.
+func runTable(r *receipt.Receipt, sentences []string, link func(trace string) string) string {
 	var b strings.Builder
 	heading := fmt.Sprintf("%d agent runs", r.RunsTotal)
 	if r.RunsTotal == 1 {
@@ -68,6 +68,9 @@ func runTable(r *receipt.Receipt, link func(trace string) string) string {
 	}
 	if len(r.LimitsReached) > 0 {
 		fmt.Fprintf(&b, "\nLimits reached: %s\n", strings.Join(r.LimitsReached, ", "))
+	}
+	for _, sentence := range sentences {
+		fmt.Fprintf(&b, "\n%s\n", cell(sentence))
 	}
 	return b.String() + "\n"
 }
