@@ -40,9 +40,13 @@ func (s *session) name(id string) {
 // leastID is the length of the shortest id that no other text in a line equals.
 const leastID = 16
 
-// isNamedBy reports whether a line has the session's id as a value.
+// isNamedBy reports whether a line has the session's id as a value, which most have near the end.
 func (s *session) isNamedBy(line agent.Line) bool {
-	return s != nil && s.quoted != nil && (bytes.Contains(line.Text, s.quoted) || bytes.Contains(line.Tail, s.quoted))
+	if s == nil || s.quoted == nil {
+		return false
+	}
+	end := line.Text[max(0, len(line.Text)-128):]
+	return bytes.Contains(end, s.quoted) || bytes.Contains(line.Text, s.quoted) || bytes.Contains(line.Tail, s.quoted)
 }
 
 // open reports whether a run of the session is open or has left work running.

@@ -34,12 +34,15 @@ func (r *run) size() int {
 	return n
 }
 
-func (l *eventLog) size() (n int) {
-	for _, g := range append(l.children[:len(l.children):len(l.children)], l.own) {
-		n += len(g.events)*eventSize + g.size
+func (l *eventLog) size() int {
+	n := l.own.memory()
+	for i := range l.children {
+		n += l.children[i].memory()
 	}
 	return n
 }
+
+func (g *eventGroup) memory() int { return len(g.events)*eventSize + g.size }
 
 func textSize(a *content.Attributes) (n int) {
 	for _, attribute := range a.List {

@@ -65,7 +65,7 @@ func wordOf(r *jsonscan.Reader) []byte { return nameOf(readID(r), wordChars) }
 // bedrock/us.anthropic.claude-opus-5 or "Claude 4.5 Sonnet (Thinking)", nil otherwise: the words
 // of a name with spaces begin with a capital letter or have a digit.
 func modelName(s []byte) []byte {
-	if len(s) > maxModelName || !consistsOf(s, modelChars+" ") {
+	if len(s) == 0 || len(s) > maxModelName || !consistsOf(s, modelChars+" ") {
 		return nil
 	}
 	for i, word := range bytes.Split(s, []byte(" ")) {
