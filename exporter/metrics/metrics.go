@@ -12,19 +12,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 const (
@@ -34,71 +36,120 @@ const (
 	// defaultInterval shows a run that hangs within 15 s. The specification's
 	// minute is longer than most runs.
 	defaultInterval = 10 * time.Second
-
-	// maxSeries bounds the series of an instrument. Further series are added up in
-	// one with the attribute otel.metric.overflow.
-	maxSeries = 200
 )
 
-// A Recorder counts until Close. It may be used by several goroutines.
+// A Recorder counts until Close. It may be used by several goroutines. The SDK's reader asks it
+// what it has counted, and sends that.
 type Recorder struct {
 	provider *sdk.MeterProvider
-	from     *resource.Resource
-	sent     *outcome   // nil for a Recorder that only counts what is open
-	reader   sdk.Reader // of snapshots
+	to       *outcome
+	resource *resource.Resource
+	scope    instrumentation.Scope
+	started  time.Time
 
-	deltasFrom time.Time // from when on deltas may be sent
+	temporality metricdata.Temporality // of what is sent
+	deltasFrom  time.Time              // from when on deltas may be sent
 
-	meter      metric.Meter
-	counters   map[string]metric.Int64Counter
-	histograms map[string]metric.Float64Histogram
-	cost       metric.Float64Counter
+	mu    sync.Mutex
+	tally tally
+	since time.Time // tally has counts since then
+	sent  counts    // former ones: deltas that were handed to the reader
+	open  counts    // of spans that have not ended
 
-	mu     sync.Mutex
-	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
-	setKey []byte
-
-	used map[string][len(usages)]int64 // by model calls that no root has stated yet, by session
-	gaps map[string][]float64          // between chunks of chats that have not ended, by their span ids
-
-	// open is read while the SDK holds its own lock, for which a holder of mu may wait.
-	open        atomic.Pointer[openSpans]
-	lastArrival atomic.Int64 // of bytes of the stream, in nanoseconds since 1970
+	lastArrival time.Time // of bytes of the stream
 }
 
 // New starts a Recorder. from should identify the process: two processes that send the
 // same series overwrite each other's counts.
 func New(to sdk.Exporter, version string, from *resource.Resource) *Recorder {
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
-	sent := &outcome{Exporter: to}
-	sent.open, sent.close = context.WithCancel(context.Background())
-	r := newRecorder(version, from, sent, cmp.Or(interval, defaultInterval))
-	r.observe()
+	interval = cmp.Or(interval, defaultInterval)
+	now := time.Now()
+	r := &Recorder{
+		to: &outcome{Exporter: to}, started: now, resource: from, scope: instrumentation.Scope{Name: scope, Version: version},
+		temporality: to.Temporality(sdk.InstrumentKindHistogram), deltasFrom: now.Add(interval - 2*time.Second), // two snapshots before
+		tally: newTally(), since: now, sent: counts{}, open: counts{}, lastArrival: now,
+	}
+	r.to.open, r.to.close = context.WithCancel(context.Background())
+	r.provider = sdk.NewMeterProvider(sdk.WithResource(from), sdk.WithReader(sdk.NewPeriodicReader(r.to, sdk.WithInterval(interval), sdk.WithProducer(r))))
 	return r
 }
 
-func newRecorder(version string, from *resource.Resource, to *outcome, interval time.Duration) *Recorder {
-	r := &Recorder{
-		from: from, sent: to, deltasFrom: time.Now().Add(interval - 2*time.Second), // two snapshots before
-		sets: map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
-		counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{},
+// Count counts a finished span. It retains nothing of it.
+func (r *Recorder) Count(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.count(s)
+}
+
+// Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
+// but of the tokens that the run's root states, those of the span are counted already.
+func (r *Recorder) Remember(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.usage(s, func(string, int64) {})
+}
+
+// Stalled counts a stall of an agent's run.
+func (r *Recorder) Stalled(agent string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.counts.series(semconv.MetricStalls, []byte(semconv.AgentName+end+agent+end)).add(1)
+}
+
+// Spans counts what became of the spans. Call it once.
+func (r *Recorder) Spans(delivered, spooled, dropped int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.counts.series(semconv.MetricSpansDelivered, nil).add(float64(delivered))
+	r.tally.counts.series(semconv.MetricSpansSpooled, nil).add(float64(spooled))
+	r.tally.counts.series(semconv.MetricSpansDropped, nil).add(float64(dropped))
+}
+
+// SetOpen takes the spans that have not ended: each is the wire bytes of one
+// opentelemetry.proto.trace.v1.Span.
+func (r *Recorder) SetOpen(spans [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, semconv.MetricIdle)
+	for _, all := range r.open {
+		for _, series := range all {
+			series.sum = 0 // otherwise what has ended would keep its last value
+		}
 	}
-	r.Received(time.Now())
-	r.open.Store(new(openSpans))
-	options := []sdk.Option{
-		sdk.WithResource(from), sdk.WithCardinalityLimit(maxSeries), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter),
+	var s runs.Span
+	for _, wire := range spans {
+		_ = s.Read(wire) // it is valid
+		switch {
+		case s.StatesTotals():
+			r.open.of(&s, semconv.MetricActiveRuns, semconv.AgentName).add(1)
+			r.open.of(&s, semconv.MetricIdle, semconv.AgentName)
+		case s.Kind() == runs.Tool && s.ErrorType() == semconv.ErrorKilled:
+			r.open.of(&s, semconv.MetricActiveTools, semconv.AgentName, semconv.ToolName).add(1)
+		}
 	}
-	if to != nil {
-		r.reader = sdk.NewPeriodicReader(to, sdk.WithInterval(interval))
-		options = append(options, sdk.WithReader(r.reader))
+}
+
+// Received records when bytes of the stream arrived.
+func (r *Recorder) Received(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastArrival = at
+}
+
+// Produce returns the values that are sent now, for the SDK's reader.
+func (r *Recorder) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, idle := range r.open[semconv.MetricIdle] {
+		idle.sum = time.Since(r.lastArrival).Seconds()
 	}
-	if to == nil || to.Temporality(sdk.InstrumentKindHistogram) == metricdata.DeltaTemporality { // which a snapshot must not take from the requests
-		r.reader = sdk.NewManualReader()
-		options = append(options, sdk.WithReader(r.reader))
+	list := slices.Concat(r.tally.counts.data(r.temporality, r.since), r.open.data(r.temporality, r.since))
+	if r.temporality == metricdata.DeltaTemporality {
+		r.sent.addAll(r.tally.counts)
+		r.tally.counts, r.since = counts{}, time.Now()
 	}
-	r.provider = sdk.NewMeterProvider(options...)
-	r.meter = r.provider.Meter(scope, metric.WithInstrumentationVersion(version))
-	return r
+	return []metricdata.ScopeMetrics{{Scope: r.scope, Metrics: list}}, nil
 }
 
 // An outcome remembers what became of requests. A request that waits for its receiver when
@@ -155,19 +206,18 @@ func milliseconds(variable string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// Received records when bytes of the stream arrived.
-func (r *Recorder) Received(at time.Time) { r.lastArrival.Store(at.UnixNano()) }
-
 // Close sends the last values. If they are not delivered, it returns why, and the totals as
 // Snapshot does.
 func (r *Recorder) Close(ctx context.Context) (left []byte, err error) {
 	r.SetOpen(nil)
+	r.mu.Lock()
 	left = r.totals(nil)
-	stop := context.AfterFunc(ctx, r.sent.close)
+	r.mu.Unlock()
+	stop := context.AfterFunc(ctx, r.to.close)
 	err = r.provider.Shutdown(ctx)
 	stop()
-	r.sent.close()
-	if last := r.sent.last.Load(); last != nil {
+	r.to.close()
+	if last := r.to.last.Load(); last != nil {
 		err = *last
 	}
 	if err == nil {

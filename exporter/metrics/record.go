@@ -2,51 +2,52 @@ package metrics
 
 import (
 	"cmp"
-	"context"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Count counts a finished span. It retains nothing of it.
-func (r *Recorder) Count(s *runs.Span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ctx := context.Background()
+// A tally counts spans.
+type tally struct {
+	counts counts
+	used   map[string][len(usages)]int64 // by model calls that no root has stated yet, by session
+	gaps   map[string]*series            // between chunks of chats that have not ended, by their span ids
+}
+
+func newTally() tally {
+	return tally{counts: counts{}, used: map[string][len(usages)]int64{}, gaps: map[string]*series{}}
+}
+
+// count counts a finished span. It retains nothing of it.
+func (t *tally) count(s *runs.Span) {
 	switch s.Kind() {
 	case runs.Agent:
-		r.agentRan(ctx, s)
+		t.agentRan(s)
 		if s.StatesTotals() {
-			r.runEnded(ctx, s)
+			t.runEnded(s)
 		}
 	case runs.Chat:
-		r.modelCalled(ctx, s, append(chunkGaps(s), r.gaps[string(s.ID)]...))
-		delete(r.gaps, string(s.ID))
+		t.modelCalled(s, t.chunkGaps(s, s.ID))
+		delete(t.gaps, string(s.ID))
 	case runs.Tool:
-		r.toolCalled(ctx, s)
+		t.toolCalled(s)
 	case runs.Deltas: // of a chat that has not ended
-		if gaps := chunkGaps(s); len(gaps) > 0 && len(r.gaps) < maxSeries {
-			r.gaps[string(s.Parent)] = append(r.gaps[string(s.Parent)], gaps...)
+		if gaps := t.chunkGaps(s, s.Parent); len(t.gaps) < maxSeries {
+			t.gaps[string(s.Parent)] = gaps
 		}
 	}
-	r.usage(s, func(name string, tokens int64) {
-		r.counter(name).Add(ctx, tokens, r.with(s, usageAttributes...))
-	})
+	t.usage(s, func(name string, tokens int64) { t.counts.of(s, name, usageAttributes...).add(float64(tokens)) })
 }
 
-// Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
-// but of the tokens that the run's root states, those of the span are counted already.
-func (r *Recorder) Remember(s *runs.Span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.usage(s, func(string, int64) {})
-}
-
-// chunkGaps returns the seconds between the chunks of a model's answer: its deltas.
-func chunkGaps(s *runs.Span) (gaps []float64) {
+// chunkGaps returns the seconds between the chunks of a model's answer: its deltas in a span,
+// and those of its chat before.
+func (t *tally) chunkGaps(s *runs.Span, chat []byte) *series {
+	gaps := newSeries(attribute.Set{}, chunkSeconds)
+	if before := t.gaps[string(chat)]; before != nil {
+		gaps.addAll(before)
+	}
 	var last uint64 // the time of the delta before, zero if that is unknown
 	s.Events(func(e runs.Event) {
 		switch {
@@ -55,7 +56,7 @@ func chunkGaps(s *runs.Span) (gaps []float64) {
 			last = 0
 		default:
 			if last != 0 && e.Time >= last {
-				gaps = append(gaps, float64(e.Time-last)/1e9)
+				gaps.add(float64(e.Time-last) / 1e9)
 			}
 			last = e.Time
 		}
@@ -63,28 +64,21 @@ func chunkGaps(s *runs.Span) (gaps []float64) {
 	return gaps
 }
 
-func (r *Recorder) agentRan(ctx context.Context, s *runs.Span) {
-	stated := s.Stated()
-	r.histogram(semconv.MetricInvokeAgentDuration).Record(ctx, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
-	if !s.Has(semconv.Turns) { // the stream does not say what the agent did
-		return
+func (t *tally) agentRan(s *runs.Span) {
+	t.counts.of(s, semconv.MetricInvokeAgentDuration, semconv.AgentName, semconv.RequestModel, semconv.ErrorType).add(s.Duration().Seconds())
+	if s.Has(semconv.Turns) { // otherwise the stream does not say what the agent did
+		t.counts.of(s, semconv.MetricInvokeAgentCalls, semconv.AgentName).add(s.Number(semconv.Turns))
+		t.counts.of(s, semconv.MetricInvokeAgentTools, semconv.AgentName).add(s.Number(semconv.Tools))
 	}
-	agent := r.with(s, semconv.AgentName)
-	r.histogram(semconv.MetricInvokeAgentCalls).Record(ctx, float64(stated.Turns), agent)
-	r.histogram(semconv.MetricInvokeAgentTools).Record(ctx, float64(stated.Tools), agent)
 }
 
-func (r *Recorder) runEnded(ctx context.Context, s *runs.Span) {
-	stated, used := s.Stated(), s.Usage()
-	outcome := attribute.String(semconv.Outcome, runs.Outcome(s.ErrorType()))
-	r.counter(semconv.MetricRuns).Add(ctx, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
-	agent := r.with(s, semconv.AgentName)
-	r.counter(semconv.MetricRetries).Add(ctx, stated.Retries, agent)
-	r.histogram(semconv.MetricRepeats).Record(ctx, float64(stated.Repeats), agent)
-	r.counter(semconv.MetricStalls).Add(ctx, 0, agent) // so that the series exists before the first stall
-	if used.CostKnown {
-		r.costCounter().Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
-			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
+func (t *tally) runEnded(s *runs.Span) {
+	t.counts.of(s, semconv.MetricRuns, semconv.AgentName, semconv.RequestModel, semconv.Outcome).add(1)
+	t.counts.of(s, semconv.MetricRetries, semconv.AgentName).add(s.Number(semconv.Retries))
+	t.counts.of(s, semconv.MetricRepeats, semconv.AgentName).add(s.Number(semconv.MaxRepeats))
+	t.counts.of(s, semconv.MetricStalls, semconv.AgentName) // so that the series exists before the first stall
+	if used := s.Usage(); used.CostKnown {
+		t.counts.of(s, semconv.MetricCost, semconv.AgentName, semconv.RequestModel, semconv.CostSource).add(used.Cost)
 	}
 }
 
@@ -97,33 +91,31 @@ var (
 )
 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
-func (r *Recorder) modelCalled(ctx context.Context, s *runs.Span, gaps []float64) {
-	call := r.with(s, inferenceAttributes...)
-	r.histogram(semconv.MetricInferenceDuration).Record(ctx, s.Duration().Seconds(), r.with(s, failureAttributes...))
+func (t *tally) modelCalled(s *runs.Span, gaps *series) {
+	t.counts.of(s, semconv.MetricInferenceDuration, failureAttributes...).add(s.Duration().Seconds())
 	if s.Has(semconv.TimeToFirstChunk) {
-		r.histogram(semconv.MetricTimeToFirstChunk).Record(ctx, s.Number(semconv.TimeToFirstChunk), call)
+		t.counts.of(s, semconv.MetricTimeToFirstChunk, inferenceAttributes...).add(s.Number(semconv.TimeToFirstChunk))
 	}
-	for _, gap := range gaps {
-		r.histogram(semconv.MetricTimePerChunk).Record(ctx, gap, call)
+	if gaps.count > 0 {
+		t.counts.of(s, semconv.MetricTimePerChunk, inferenceAttributes...).addAll(gaps)
 	}
 	if s.Has(semconv.InputTokens) {
-		r.histogram(semconv.MetricCallInputTokens).Record(ctx, s.Number(semconv.InputTokens), call)
-		r.histogram(semconv.MetricCallOutputTokens).Record(ctx, s.Number(semconv.OutputTokens), call)
+		t.counts.of(s, semconv.MetricCallInputTokens, inferenceAttributes...).add(s.Number(semconv.InputTokens))
+		t.counts.of(s, semconv.MetricCallOutputTokens, inferenceAttributes...).add(s.Number(semconv.OutputTokens))
 	}
 }
 
-func (r *Recorder) toolCalled(ctx context.Context, s *runs.Span) {
+func (t *tally) toolCalled(s *runs.Span) {
 	seconds := s.Duration().Seconds()
-	r.histogram(semconv.MetricToolDuration).Record(ctx, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	t.counts.of(s, semconv.MetricToolDuration, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType).add(seconds)
 	if s.Has(semconv.MCPMethodName) {
-		r.histogram(semconv.MetricMCPDuration).Record(ctx, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+		t.counts.of(s, semconv.MetricMCPDuration, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType).add(seconds)
 	}
-	agent := r.with(s, semconv.AgentName)
-	if n := s.Int(semconv.ToolLinesAdded); n > 0 {
-		r.counter(semconv.MetricLinesAdded).Add(ctx, n, agent)
+	if n := s.Number(semconv.ToolLinesAdded); n > 0 {
+		t.counts.of(s, semconv.MetricLinesAdded, semconv.AgentName).add(n)
 	}
-	if n := s.Int(semconv.ToolLinesRemoved); n > 0 {
-		r.counter(semconv.MetricLinesRemoved).Add(ctx, n, agent)
+	if n := s.Number(semconv.ToolLinesRemoved); n > 0 {
+		t.counts.of(s, semconv.MetricLinesRemoved, semconv.AgentName).add(n)
 	}
 }
 
@@ -143,9 +135,9 @@ const maxUsed = 10_000
 // usage counts tokens: those of model calls as they end, and at the end of a run those that only
 // its root states. Claude Code, for example, states output tokens only there. A root may also
 // state what sub-agents of an earlier run used since.
-func (r *Recorder) usage(s *runs.Span, count func(metric string, tokens int64)) {
+func (t *tally) usage(s *runs.Span, count func(metric string, tokens int64)) {
 	session := cmp.Or(s.Text(semconv.SessionID), string(s.TraceID))
-	used, counted := r.used[session]
+	used, counted := t.used[session]
 	isTotal := counted && s.StatesTotals() && s.ErrorType() != semconv.ErrorKilled // of a killed run, another Recorder has counted most
 	if !isTotal && !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
 		return
@@ -164,93 +156,8 @@ func (r *Recorder) usage(s *runs.Span, count func(metric string, tokens int64)) 
 	}
 	switch {
 	case isTotal && used == [len(usages)]int64{}:
-		delete(r.used, session)
-	case isTotal, !s.StatesTotals() && (counted || len(r.used) < maxUsed):
-		r.used[session] = used
+		delete(t.used, session)
+	case isTotal, !s.StatesTotals() && (counted || len(t.used) < maxUsed):
+		t.used[session] = used
 	}
-}
-
-// Stalled counts a stall of an agent's run.
-func (r *Recorder) Stalled(agent string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.counter(semconv.MetricStalls).Add(context.Background(), 1, ofAgent(agent))
-}
-
-// Spans counts what became of the spans. Call it once.
-func (r *Recorder) Spans(delivered, spooled, dropped int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ctx := context.Background()
-	r.counter(semconv.MetricSpansDelivered).Add(ctx, int64(delivered))
-	r.counter(semconv.MetricSpansSpooled).Add(ctx, int64(spooled))
-	r.counter(semconv.MetricSpansDropped).Add(ctx, int64(dropped))
-}
-
-// An openKey is what open spans are counted by: runs by agent, tool calls by agent
-// and tool.
-type openKey struct{ agent, tool string }
-
-// openSpans are the spans that have not ended. They are not changed.
-type openSpans struct {
-	counts map[openKey]int64
-	agent  string // of a run that is open; empty if there is none
-}
-
-// SetOpen takes the spans that have not ended: each is the wire bytes of one
-// opentelemetry.proto.trace.v1.Span.
-func (r *Recorder) SetOpen(spans [][]byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	open := &openSpans{counts: map[openKey]int64{}}
-	for key := range r.open.Load().counts {
-		open.counts[key] = 0 // report zero once, or the series of what has ended would keep its last value
-	}
-	var s runs.Span
-	for _, wire := range spans {
-		_ = s.Read(wire) // it is valid
-		agent := s.Text(semconv.AgentName)
-		switch {
-		case s.StatesTotals():
-			open.counts[openKey{agent: agent}]++
-			open.agent = agent
-		case s.Kind() == runs.Tool && s.ErrorType() == semconv.ErrorKilled:
-			open.counts[openKey{agent, s.Text(semconv.ToolName)}]++
-		}
-	}
-	r.open.Store(open)
-}
-
-// with returns the attributes that the span has, of those named by keys. Sets are kept,
-// because most spans have one that was used before, and making a set takes longer than
-// recording.
-func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
-	value := func(key string) []byte {
-		if key == semconv.TokenModality { // which no stream states
-			return []byte("unknown")
-		}
-		return s.Bytes(key)
-	}
-	b := r.setKey[:0]
-	for _, key := range keys {
-		if v := value(key); len(v) > 0 {
-			b = append(append(append(append(b, key...), 0), v...), 0)
-		}
-	}
-	r.setKey = b
-	if set, ok := r.sets[string(b)]; ok {
-		return set
-	}
-	list := make([]attribute.KeyValue, 0, len(keys))
-	for _, key := range keys {
-		if v := value(key); len(v) > 0 {
-			list = append(list, attribute.String(key, string(v)))
-		}
-	}
-	set := metric.WithAttributeSet(attribute.NewSet(list...))
-	if len(r.sets) >= maxSeries {
-		clear(r.sets)
-	}
-	r.sets[string(b)] = set
-	return set
 }

@@ -128,14 +128,15 @@ func (e *metricExporter) Shutdown(ctx context.Context) error {
 }
 
 // checkPreferences reports the variables that only metrics have, if they are invalid. As
-// the specification says, they are ignored.
+// the specification says, they are ignored. The buckets of histograms are those of the
+// conventions.
 func (s *Settings) checkPreferences() {
 	for _, preference := range []struct {
 		name   string
 		values []string
 	}{
 		{"TEMPORALITY_PREFERENCE", []string{"cumulative", "delta", "lowmemory"}},
-		{"DEFAULT_HISTOGRAM_AGGREGATION", []string{"explicit_bucket_histogram", "base2_exponential_bucket_histogram"}},
+		{"DEFAULT_HISTOGRAM_AGGREGATION", []string{"explicit_bucket_histogram"}},
 	} {
 		variable := s.prefix() + preference.name
 		from := source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}

@@ -159,7 +159,7 @@ func (from source) oneOf(values ...string) (string, *SettingError) {
 		return v, nil
 	}
 	last := len(values) - 1
-	return "", from.invalid("want " + strings.Join(values[:last], ", ") + " or " + values[last])
+	return "", from.invalid("want " + strings.TrimPrefix(strings.Join(values[:last], ", ")+" or "+values[last], " or "))
 }
 
 func (s *Settings) readProtocol(cfg Config) error {

@@ -75,7 +75,7 @@ func TestSettings(t *testing.T) {
 		{name: "zero timeout", env: env{"TIMEOUT": "0"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "0" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad preferences", cfg: Config{Signal: Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x", "METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "y"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)
-invalid $OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION "y" (want explicit_bucket_histogram or base2_exponential_bucket_histogram)`},
+invalid $OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION "y" (want explicit_bucket_histogram)`},
 		{name: "negative timeout", env: env{"TIMEOUT": "-1"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "-1" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad headers", env: env{"HEADERS": "token secret,a=b"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
 		{name: "bad escape in headers", env: env{"HEADERS": "a=b,token=secret%zz"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
