@@ -20,7 +20,7 @@ import (
 )
 
 // version is that of the schema. A database of another version is set aside.
-const version = 7
+const version = 8
 
 const schema = `
 CREATE TABLE clock (seq INTEGER NOT NULL, rows INTEGER NOT NULL); -- changes, and sessions there ever were
@@ -75,7 +75,7 @@ CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans, richer ON sessi
 END;
 
 CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL);
-CREATE TABLE run (session INTEGER PRIMARY KEY, counts INTEGER NOT NULL, run BLOB NOT NULL); -- see outline
+CREATE TABLE run (at INTEGER PRIMARY KEY, outlines BLOB); -- see setOutlines
 CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
 CREATE TABLE origin (session INTEGER, n INTEGER, wire BLOB NOT NULL, PRIMARY KEY (session, n)) WITHOUT ROWID;
 

@@ -128,7 +128,10 @@ func TestRetention(t *testing.T) {
 	if found, err := s.Delete(pinned); found || err != nil {
 		t.Error(found, err)
 	}
-	for _, table := range []string{"batch", "summary", "origin", "run"} {
+	if n := on.Runs(RunsQuery{}).All.Runs; n != l.Total-1 {
+		t.Errorf("%d runs of %d sessions", n, l.Total-1)
+	}
+	for _, table := range []string{"batch", "summary", "origin"} {
 		if n := on.number(`SELECT count(*) FROM ` + table); n != l.Total-1 {
 			t.Errorf("%d rows of %d sessions in %s", n, l.Total-1, table)
 		}

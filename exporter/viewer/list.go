@@ -109,22 +109,14 @@ func (s *Store) conditions(from querier, q Query) (where string, args []any, fou
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
-	terms, err := parseSearch(q.Search)
-	if err != nil {
+	found, outcomes, err := s.search(from, q.Search)
+	for _, failed := range outcomes {
+		add(`(errors > 0) = ?`, failed)
+	}
+	if found == nil {
 		return where, args, nil, err
 	}
-	var words search
-	for _, t := range terms {
-		if t.field == failedField {
-			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
-		} else {
-			words = append(words, t)
-		}
-	}
-	if len(words) == 0 {
-		return where, args, nil, nil
-	}
-	if found, err = s.matching(from, words); len(found) <= fewRows {
+	if len(found) <= fewRows {
 		list, _ := json.Marshal(found) // numbers: without error
 		add(`row IN (SELECT value FROM json_each(?))`, string(list))
 	} else { // SQL finds a byte at each row faster than so many numbers in a list
@@ -135,6 +127,24 @@ func (s *Store) conditions(from querier, q Query) (where string, args []any, fou
 		add(`substr(?, row + 1, 1) = x'01'`, has)
 	}
 	return where, args, found, err
+}
+
+// search returns the rows of the sessions that have the words of a search, in order, nil if it has
+// no words; and whether it asks for sessions that failed, or did not.
+func (s *Store) search(from querier, text string) (found []int64, outcomes []bool, err error) {
+	terms, err := parseSearch(text)
+	var words search
+	for _, t := range terms {
+		if t.field == failedField {
+			outcomes = append(outcomes, strings.HasPrefix("yes", t.words[0]))
+		} else {
+			words = append(words, t)
+		}
+	}
+	if len(words) > 0 {
+		found, err = s.matching(from, words)
+	}
+	return found, outcomes, err
 }
 
 // selecting returns the statement that selects sessions in the order of the query.

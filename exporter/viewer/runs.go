@@ -91,10 +91,14 @@ type Peak struct {
 // A tally adds up runs.
 type tally struct {
 	RunsQuery
+	found         []int64 // rows that the search found, nil without one
+	outcomes      []bool  // that the search asks for
+	poorer        []int64 // rows of copies that do not count
 	all           Measures
 	groups, days  map[string]*Measures
 	byDay         bool // groups are days
 	tools         map[string]*ToolTime
+	called        []*ToolTime // by the last run
 	failures      map[string]*Failure
 	slowest       Peak
 	mostExpensive Peak
@@ -116,29 +120,29 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 			return a, err
 		}
 	}
-	where, args, _, err := s.conditions(from, q.Query)
-	if err != nil {
+	t := tally{RunsQuery: q, days: make(map[string]*Measures), groups: make(map[string]*Measures), tools: make(map[string]*ToolTime), failures: make(map[string]*Failure)}
+	if t.found, t.outcomes, err = s.search(from, q.Search); err != nil {
 		return a, err
 	}
-	selecting := `SELECT session, run FROM run WHERE counts AND session NOT IN (SELECT row FROM session WHERE richer > 0)`
-	if len(args) > 0 {
-		selecting += ` AND session IN (SELECT row FROM session WHERE ` + where + `)`
+	if t.poorer, err = poorerRows(from); err != nil {
+		return a, err
 	}
-	t := tally{RunsQuery: q, days: make(map[string]*Measures), groups: make(map[string]*Measures), tools: make(map[string]*ToolTime), failures: make(map[string]*Failure)}
 	if t.byDay = q.By == "day" && !slices.ContainsFunc(q.Only, func(only string) bool { return strings.HasPrefix(only, "day:") }); t.byDay {
 		t.groups = t.days
 	}
-	var row int64
 	var o outline
 	var b sql.RawBytes
 	if err := each(from, func(scan func(...any) error) error {
-		if err := scan(&row, &b); err != nil {
+		if err := scan(&b); err != nil {
 			return err
 		}
-		o.read(b)
-		t.add(row, &o)
+		for r := range outlinesIn(b) {
+			if o.read(r.outline); t.selects(r.row, &o) {
+				t.add(r.row, &o)
+			}
+		}
 		return nil
-	}, selecting, args...); err != nil {
+	}, `SELECT outlines FROM run`); err != nil {
 		return a, err
 	}
 	a = t.answer()
@@ -153,6 +157,17 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 		}
 	}
 	return a, nil
+}
+
+// selects reports whether a run is one of the Query.
+func (t *tally) selects(row int64, o *outline) bool {
+	has := func(rows []int64) bool { _, has := slices.BinarySearch(rows, row); return has }
+	switch {
+	case t.Failed && o.errors == 0, t.Running, o.start < t.Since, t.Agent != "" && string(o.agent) != t.Agent, t.Model != "" && string(o.model) != t.Model,
+		slices.Contains(t.outcomes, o.errors == 0), t.found != nil && !has(t.found):
+		return false
+	}
+	return !has(t.poorer)
 }
 
 // add adds a run, if it is among those that the query is narrowed to.
@@ -256,7 +271,7 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 	m.Runs++
 	if !o.timeless && m.Name != "" { // those of all are the tools'
 		for _, call := range o.calls {
-			m.calls = append(m.calls, float32(call.Took.Microseconds()))
+			m.calls = push(m.calls, call.Took.Microseconds())
 		}
 	}
 	if len(o.failure) > 0 {
@@ -265,10 +280,10 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 	if o.timeless {
 		m.Timeless++
 	} else {
-		m.durations = append(m.durations, float32(o.took))
+		m.durations = push(m.durations, o.took)
 	}
 	if o.firstChunk > 0 && !o.timeless {
-		m.firsts = append(m.firsts, float32(o.firstChunk))
+		m.firsts = push(m.firsts, o.firstChunk)
 	}
 	m.Tools += o.tools
 	m.ToolErrors += o.toolErrors
@@ -285,23 +300,27 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 }
 
 func (t *tally) addCalls(o *outline) {
-	for _, call := range o.calls {
-		if int(call.Tool) >= len(o.toolNames) {
-			continue
-		}
-		name := o.toolNames[call.Tool]
+	t.called = t.called[:0]
+	for _, name := range o.toolNames {
 		tool := t.tools[string(name)]
 		if tool == nil {
 			tool = &ToolTime{Name: string(name)}
 			t.tools[tool.Name] = tool
 		}
+		t.called = append(t.called, tool)
+	}
+	for _, call := range o.calls {
+		if int(call.Tool) >= len(t.called) {
+			continue
+		}
+		tool := t.called[call.Tool]
 		tool.Calls++
 		if call.Failed {
 			tool.Failed++
 		}
 		if !o.timeless {
 			tool.Total += call.Took.Microseconds()
-			tool.times = append(tool.times, float32(call.Took.Microseconds()))
+			tool.times = push(tool.times, call.Took.Microseconds())
 		}
 	}
 }
@@ -358,6 +377,14 @@ func (m *Measures) finish() {
 	m.FirstP50, m.FirstP95 = quantiles(m.firsts)
 	m.ToolP50, m.ToolP95 = quantiles(m.calls)
 	m.durations, m.firsts, m.calls = nil, nil, nil
+}
+
+// push appends a value. The list doubles: append would copy a long one more often.
+func push(values []float32, v int64) []float32 {
+	if len(values) == cap(values) {
+		values = slices.Grow(values, len(values)+1)
+	}
+	return append(values, float32(v))
 }
 
 // quantiles returns the values of the nearest ranks, nil if there are no values. It reorders

@@ -2,6 +2,8 @@ package viewer
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -68,67 +70,154 @@ func TestRunsAreSelected(t *testing.T) {
 	}
 }
 
-// The sums and quantiles are those of the sessions themselves, however many there are.
+// madeRun is a run as TestRunsAreCounted makes it.
+type madeRun struct {
+	conversation, agent, model, word, tool string
+	start, took                            uint64 // seconds
+	calls, toolErrors                      int
+	failed, timeless, stated, known        bool // known: its tokens are
+}
+
+func (m madeRun) spans(n int) []*tracepb.Span {
+	root := span(n, 1, 0, "invoke_agent "+m.agent, m.start, m.start+m.took, str(semconv.RequestModel, m.model), str(semconv.InputMessages, m.word), str(semconv.ConversationID, m.conversation))
+	if m.known {
+		root.Attributes = append(root.Attributes, integer(semconv.InputTokens, 3))
+	}
+	if m.stated {
+		root.Attributes = append(root.Attributes, number(semconv.UsageCost, 0.5))
+	}
+	if m.failed {
+		fails(root)
+	}
+	list := []*tracepb.Span{root}
+	for i := range m.calls {
+		call := span(n, i+2, 1, "execute_tool "+m.tool, m.start, m.start+m.took*uint64(i)/4)
+		if i < m.toolErrors {
+			fails(call)
+		}
+		list = append(list, call)
+	}
+	return list
+}
+
+// naive are the measures of runs, as the list of all of them gives them.
+func naive(name string, list []madeRun) *Measures {
+	m := &Measures{Name: name, Runs: len(list)}
+	var durations, calls []float64
+	for _, r := range list {
+		m.Tools += int64(r.calls)
+		m.ToolErrors += int64(r.toolErrors)
+		if r.failed {
+			m.Failed++
+		}
+		if r.known {
+			m.Input += 3
+		}
+		if r.stated {
+			m.Stated += 0.5
+			m.StatedRuns++
+		} else if r.known && r.model == "m" {
+			m.Computed += 6
+			m.ComputedRuns++
+		}
+		if r.timeless {
+			m.Timeless++
+			continue
+		}
+		durations = append(durations, float64(r.took)*1e6)
+		for i := range r.calls {
+			calls = append(calls, float64(r.took*uint64(i)/4)*1e6)
+		}
+	}
+	rank := func(values []float64, percent int) *float64 {
+		if len(values) == 0 {
+			return nil
+		}
+		slices.Sort(values)
+		return &values[(len(values)*percent+99)/100-1]
+	}
+	m.DurationP50, m.DurationP95, m.ToolP50, m.ToolP95 = rank(durations, 50), rank(durations, 95), rank(calls, 50), rank(calls, 95)
+	return m
+}
+
+// Sums and quantiles are those of the runs themselves, however many there are and whatever narrows
+// them.
 func TestRunsAreCounted(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	var durations, calls []float64
-	var input, tools, failed int64
+	of := func(names ...string) string { return names[random.IntN(len(names))] }
+	const day = 24 * 3600
+	many := 25_000
+	if testing.Short() {
+		many = 2500
+	}
+	var made []madeRun
 	var spans []*tracepb.Span
-	const many = 25_000
-	longest := 0
 	for i := range many {
-		took := random.Uint64N(1e6) + 1
-		root := span(i+1, 1, 0, "invoke_agent "+[]string{"a", "b"}[i%2], uint64(i), uint64(i)+took, integer(semconv.InputTokens, int64(i)))
-		spans = append(spans, root)
-		durations = append(durations, float64(took)*1e6)
-		if durations[i] > durations[longest] {
-			longest = i
-		}
-		input += int64(i)
+		m := madeRun{conversation: fmt.Sprint(i), agent: of("a", "b"), model: of("m", "n"), word: of("alpha", "beta"), tool: of("shell", "read"), start: day + random.Uint64N(3*day), took: 4 * (1 + random.Uint64N(1000)),
+			failed: random.IntN(5) == 0, stated: random.IntN(3) == 0, known: random.IntN(2) == 0}
 		if i%3 == 0 {
-			length := random.Uint64N(took)
-			tool := span(i+1, 2, 1, "execute_tool shell", uint64(i), uint64(i)+length)
-			if i%2 == 0 {
-				fails(tool)
-				failed++
+			m.calls = random.IntN(4)
+			m.toolErrors = random.IntN(m.calls + 1)
+		}
+		if m.timeless = random.IntN(50) == 0; m.timeless {
+			m.took, m.calls, m.toolErrors = 0, 3, 0
+		}
+		made, spans = append(made, m), append(spans, m.spans(i+1)...)
+		if i%7 == 0 { // it is sent without content, too
+			m.calls, m.word = 0, ""
+			spans = append(spans, m.spans(many+1+i)...)
+		}
+	}
+	random.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+	for part := range slices.Chunk(spans, len(spans)/7) { // so that many runs come in parts
+		s.Add(from("x", part...))
+	}
+	for i := 0; i < many; i += 100 {
+		if _, err := s.Delete(idOf(span(i+1, 1, 0, "", 0, 0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ok(s.index(func() bool { return false }))
+
+	dayOf := func(m madeRun) string { return time.Unix(int64(m.start), 0).Format(time.DateOnly) }
+	by := map[string]func(madeRun) string{"day": dayOf, "agent": func(m madeRun) string { return m.agent }, "model": func(m madeRun) string { return m.model }}
+	for _, q := range []RunsQuery{
+		{By: "day"}, {By: "agent"}, {By: "model", Query: Query{Agent: "a"}}, {By: "agent", Query: Query{Model: "n", Failed: true}}, {By: "day", Query: Query{Since: 2 * day * 1e6}},
+		{By: "agent", Query: Query{Search: "alpha"}}, {By: "day", Query: Query{Search: "beta failed:no", Agent: "b"}}, {By: "agent", Query: Query{Search: "failed:yes"}},
+		{By: "agent", Only: []string{"tool:shell"}}, {By: "day", Only: []string{"failing tool:read", "model:m"}}, {By: "agent", Query: Query{Running: true}}, {By: "day", Query: Query{Search: "gamma"}},
+	} {
+		q.Prices = runs.Prices{"m": runs.Price{Input: 2}}
+		groups := make(map[string][]madeRun)
+		var all []madeRun
+		for i, m := range made {
+			failed := m.failed || m.toolErrors > 0
+			if i%100 == 0 || q.Running || q.Agent != "" && m.agent != q.Agent || q.Model != "" && m.model != q.Model || q.Failed && !failed || int64(m.start)*1e6 < q.Since ||
+				strings.Contains(q.Search, "failed:no") && failed || strings.Contains(q.Search, "failed:yes") && !failed || q.Search != "" && !strings.HasPrefix(q.Search, m.word) && q.Search != "failed:yes" ||
+				slices.Contains(q.Only, "tool:shell") && (m.calls == 0 || m.tool != "shell") || slices.Contains(q.Only, "failing tool:read") && (m.toolErrors == 0 || m.tool != "read") || slices.Contains(q.Only, "model:m") && m.model != "m" {
+				continue
 			}
-			spans = append(spans, tool)
-			calls = append(calls, float64(length)*1e6)
-			tools++
+			all, groups[by[q.By](m)] = append(all, m), append(groups[by[q.By](m)], m)
 		}
-	}
-	s.Add(from("x", spans...))
-	r := s.Runs(RunsQuery{By: "agent"})
-	rank := func(values []float64, q float64) float64 {
-		slices.Sort(values)
-		return values[max(0, int(float64(len(values))*q+0.999999)-1)]
-	}
-	near := func(name string, got *float64, want float64) {
-		t.Helper()
-		if got == nil || *got < want*0.999999 || *got > want*1.000001 {
-			t.Errorf("%s is %v, want %v", name, got, want)
+		want := Runs{All: naive("", all), Groups: []*Measures{}}
+		for _, name := range slices.Sorted(maps.Keys(groups)) {
+			want.Groups = append(want.Groups, naive(name, groups[name]))
 		}
-	}
-	if r.All.Runs != many || r.All.Input != input || r.All.Tools != tools || r.All.ToolErrors != failed || len(r.Groups) != 2 || r.Groups[0].Runs+r.Groups[1].Runs != many {
-		t.Errorf("%+v, %d groups", r.All, len(r.Groups))
-	}
-	if r.Peaks[0].Title != "Slowest" || r.Peaks[0].Session.ID != idOf(span(longest+1, 1, 0, "", 0, 0)).String() {
-		t.Errorf("%+v, want %d", r.Peaks[0], longest)
-	}
-	near("p50", r.All.DurationP50, rank(durations, 0.5))
-	near("p95", r.All.DurationP95, rank(durations, 0.95))
-	near("tool p50", r.All.ToolP50, rank(calls, 0.5))
-	near("shell p95", r.Tools[0].P95, rank(calls, 0.95))
-	if r.All.FirstP50 != nil || len(r.Tools) != 1 || r.Tools[0].Calls != int(tools) || r.Tools[0].Failed != int(failed) {
-		t.Errorf("%v, %+v", r.All.FirstP50, r.Tools)
-	}
-	sum := 0
-	for _, d := range r.Days {
-		sum += d.Runs
-	}
-	if sum != many {
-		t.Errorf("%d runs on %d days", sum, len(r.Days))
+		got := s.Runs(q)
+		a, _ := json.Marshal(Runs{All: got.All, Groups: got.Groups})
+		if b, _ := json.Marshal(want); string(a) != string(b) {
+			t.Errorf("%+v:\n%s\nwant\n%s", q, a, b)
+		}
+		calls, longest := 0, uint64(0)
+		for _, tool := range got.Tools {
+			calls += tool.Calls
+		}
+		for _, m := range all {
+			longest = max(longest, m.took)
+		}
+		if calls != int(want.All.Tools) || longest > 0 && (got.Peaks[0].Title != "Slowest" || got.Peaks[0].Value != float64(longest)*1e6 || got.Peaks[0].Session.End-got.Peaks[0].Session.Start != int64(longest)*1e6) {
+			t.Errorf("%+v: %d calls, %+v", q, calls, got.Peaks)
+		}
 	}
 }
 

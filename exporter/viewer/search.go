@@ -263,8 +263,13 @@ func (s *Store) matching(from querier, of search) (rows []int64, err error) {
 		}
 		rows = found
 	}
-	poorer, err := all[int64](from, `SELECT row FROM session WHERE richer > 0 ORDER BY row`)
+	poorer, err := poorerRows(from)
 	return slices.DeleteFunc(rows, func(row int64) bool { _, is := slices.BinarySearch(poorer, row); return is }), err
+}
+
+// poorerRows returns the rows of the sessions that are copies of others, in order.
+func poorerRows(from querier) ([]int64, error) {
+	return all[int64](from, `SELECT row FROM session WHERE richer > 0 ORDER BY +row`) // + has it read the short index
 }
 
 // openPassages returns the texts of the sessions' open spans, by row. They change every

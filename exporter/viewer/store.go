@@ -86,6 +86,7 @@ type update struct {
 	touched map[traceID]*record
 	reading runs.Span          // the span that is added
 	queued  map[string][][]any // rows to insert, by statement
+	changed []runOutline
 }
 
 // Statements of an update, up to their values.
@@ -95,7 +96,6 @@ const (
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
 		agent, model, conversation, failed, ended, test, row, trace)`
 	insertSummary   = `INSERT OR REPLACE INTO summary (session, summary)`
-	insertRun       = `INSERT OR REPLACE INTO run (session, counts, run)`
 	insertUnindexed = `INSERT OR IGNORE INTO unindexed (session, since)`
 )
 
@@ -265,14 +265,14 @@ func (s *Store) forgetTests() error {
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
 		`DELETE FROM session WHERE row = ?1`, `UPDATE session SET richer = 0 WHERE richer > 0 AND richer = ?1`, `DELETE FROM unindexed WHERE session = ?1`, deleteDocuments,
-		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
+		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM open WHERE session = ?1`,
 	} {
 		if err := s.write.exec(statement, row); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.write.setOutlines([]runOutline{{row, nil}})
 }
 
 // deleteDocuments removes a session's documents.

@@ -107,7 +107,10 @@ func (u *update) run(now time.Time, change func(*update) error) error {
 		}
 	}
 	if err == nil {
-		err = u.insertQueued(insertSession, insertSummary, insertRun, insertUnindexed)
+		err = u.insertQueued(insertSession, insertSummary, insertUnindexed)
+	}
+	if err == nil {
+		err = u.write.setOutlines(u.changed)
 	}
 	for _, r := range touched {
 		if err == nil {
@@ -282,7 +285,11 @@ func (u *update) summarize(r *record, now time.Time) error {
 		return err
 	}
 	u.queue(insertSummary, r.row, string(summary))
-	u.queue(insertRun, r.row, len(open) == 0 && run.Name != TestSpan, appendOutline(nil, &session, run))
+	var outline []byte
+	if len(open) == 0 && run.Name != TestSpan {
+		outline = newOutline(&session, run)
+	}
+	u.changed = append(u.changed, runOutline{r.row, outline})
 	if r.last > r.before {
 		u.queue(insertUnindexed, r.row, r.before)
 	}
