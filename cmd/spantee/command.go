@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/tree"
@@ -28,7 +29,7 @@ and sent by a later run.`
 func rootCommand() *cobra.Command {
 	cmd := filterCommand()
 	cmd.Version = tracer.Version() + " (" + runtime.Version() + ")" // without a tag, the version is the commit
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), flagsCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.Flags().SortFlags = false
 	}
@@ -52,12 +53,11 @@ func filterCommand() *cobra.Command {
 	o.addLogFlag(cmd)
 	o.addBaselineFlag(cmd)
 	o.addViewFlags(cmd)
-	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p
 			return unexpected(c, c.Flags().Args())
 		}
-		return flagError(c, err)
+		return cli.FlagError(c, err)
 	})
 	return cmd
 }
@@ -71,8 +71,8 @@ func unexpected(cmd *cobra.Command, args []string) error {
 	hint := "to run and trace a command: spantee exec -- " + tree.Printable(args[0]) + " ..., or " + tree.Printable(args[0]) + " ... | spantee"
 	if _, err := os.Stat(args[0]); err == nil || filepath.Ext(args[0]) != "" {
 		hint = "to trace a recording: spantee replay FILE"
-	} else if err := unknownCommand(cmd.Root(), args[0]); err != nil {
+	} else if err := cli.UnknownCommand(cmd.Root(), args[0]); err != nil {
 		return err
 	}
-	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
+	return &exporter.Error{Err: cli.Usage(fmt.Errorf("unexpected argument %q", args[0])), Hint: hint}
 }

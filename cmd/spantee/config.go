@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
@@ -148,10 +149,10 @@ func (c *config) traceLink(id string) string {
 // check returns an error for an invalid flag.
 func (o *options) check() error {
 	if !isTraceURL(o.traceURL) {
-		return invalid("--trace-url", o.traceURL, placeholder+" in it")
+		return cli.Invalid("--trace-url", o.traceURL, placeholder+" in it")
 	}
 	if err := mapping.CheckAgent(o.agent); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return nil
 }
@@ -180,9 +181,9 @@ func (d destination) open() (exporter.Client, error) {
 	return nil, nil
 }
 
-var errBothTo = usageError{errors.New("--to and --endpoint are mutually exclusive")}
+var errBothTo = cli.Usage(errors.New("--to and --endpoint are mutually exclusive"))
 
-// destination determines where spans go. Its error is a usageError, a
+// destination determines where spans go. Its error is a cli.UsageError, a
 // variableError, or an error about a file that cannot be read.
 func (o *options) destination() (destination, error) {
 	switch {
@@ -244,7 +245,7 @@ func (o *options) resolveMetrics(spans destination, live bool, problem func(erro
 
 const wantFile = "a file, not stdout"
 
-func invalidTo(name string) error { return invalid("--to", name, wantFile) }
+func invalidTo(name string) error { return cli.Invalid("--to", name, wantFile) }
 
 // isStdout reports whether name is stdout under any name: spans would mix with the
 // stream. /dev/null is allowed.
@@ -283,7 +284,7 @@ func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 	case wrong.Variable != "":
 		return s, variableError{err}
 	}
-	return s, usageError{errors.New(wrong.Describe("--" + wrong.Name))}
+	return s, cli.Usage(errors.New(wrong.Describe("--" + wrong.Name)))
 }
 
 // spool returns where undelivered spans are kept, nil if nowhere.
@@ -318,7 +319,7 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	c.MaxSpanEvents = limitVariable(1, problem, "OTEL_SPAN_EVENT_COUNT_LIMIT")
 	var err error
 	if c.Redactor, err = redact.New(o.redactRules); err != nil {
-		return c, usageError{err}
+		return c, cli.Usage(err)
 	}
 	if c.Content != "" {
 		return c, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/mapping"
@@ -27,7 +28,7 @@ are only read, and symbolic links in a FOLDER are not followed.`
 // followOptions are the flags of follow.
 type followOptions struct {
 	idle      time.Duration
-	sinceFlag // for folders that were not followed before
+	cli.Since // for folders that were not followed before
 }
 
 func followCommand() *cobra.Command {
@@ -43,7 +44,7 @@ func followCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log did not grow for `TIME`")
-	flags.Var(&f.sinceFlag, "since", "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
+	flags.Var(&f.Since, "since", "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)
@@ -55,11 +56,11 @@ func followCommand() *cobra.Command {
 //	follow.Follower -> tracer.Stream.Emit -> exporter
 func followLogs(o *options, fo followOptions, folders []string, stderr *os.File) error {
 	if fo.idle <= 0 {
-		return invalid("--idle", fo.idle.String(), "more than 0s")
+		return cli.Invalid("--idle", fo.idle.String(), "more than 0s")
 	}
 	for _, name := range folders {
 		if info, err := os.Stat(name); err == nil && !info.IsDir() {
-			return invalid("FOLDER", name, "a folder; for a file use spantee replay")
+			return cli.Invalid("FOLDER", name, "a folder; for a file use spantee replay")
 		}
 	}
 	setup, err := setUp(o, stderr, source{Options: mapping.Options{Replay: time.Unix(0, 0)}, grows: true})

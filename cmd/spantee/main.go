@@ -19,7 +19,9 @@ import (
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/mapping"
 )
 
 func main() {
@@ -29,22 +31,22 @@ func main() {
 	cmd := filterCommand()
 	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
 		cmd = rootCommand()
-		completeHelp(cmd)
+		help.AddTo(cmd)
 		if strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
-			completeFlags(cmd)
+			cli.CompleteFlags(cmd, map[string][]string{"agent": mapping.Agents, "protocol": {"grpc", "http/protobuf", "http/json"}})
 		}
 	}
-	var help bytes.Buffer // cobra ignores errors of writing
-	cmd.SetOut(&help)
+	var printed bytes.Buffer // cobra ignores errors of writing
+	cmd.SetOut(&printed)
 	running := false
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		running = true
-		return notNegative(cmd)
+		return cli.CheckNotNegative(cmd)
 	}
 	err := cmd.Execute()
-	if err == nil && help.Len() > 0 {
+	if err == nil && printed.Len() > 0 {
 		running = true
-		_, err = os.Stdout.Write(help.Bytes())
+		_, err = os.Stdout.Write(printed.Bytes())
 	}
 	var s proc.Status
 	switch {
@@ -55,7 +57,7 @@ func main() {
 		stderr := newMessages(os.Stderr)
 		stderr.say("%s", withHint(err))
 		stderr.Flush()
-		if !running || errors.As(err, new(usageError)) {
+		if !running || errors.As(err, new(cli.UsageError)) {
 			os.Exit(proc.StatusUsage)
 		}
 		os.Exit(proc.StatusFailed)

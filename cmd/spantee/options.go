@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
@@ -59,7 +60,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 
 	o.contentOptions.addFlags(cmd)
 	o.deltas = string(mapping.DeltasEach)
-	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
+	f.Var(cli.OneOf{Value: &o.deltas, Words: []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
 
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
 
@@ -96,12 +97,12 @@ func readPrices(name string) (runs.Prices, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--prices: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--prices: %w", err))
 	}
 	defer f.Close()
 	prices, err := runs.ReadPrices(f)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--prices %s: %w", name, err)}
+		return nil, cli.Usage(fmt.Errorf("--prices %s: %w", name, err))
 	}
 	return prices, nil
 }
@@ -122,7 +123,7 @@ func checkAddress(flag, address string) error {
 		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 	}
 	if address != "" && err != nil {
-		return invalid(flag, address, "HOST:PORT, such as "+defaultPage)
+		return cli.Invalid(flag, address, "HOST:PORT, such as "+defaultPage)
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (o *limitOptions) addFlags(cmd *cobra.Command) {
 	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, if the agent reports them while running")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, if the agent reports it while running")
 	o.onLimit = onLimitWarn
-	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do at a limit: warn, or kill the agent")
+	f.Var(cli.OneOf{Value: &o.onLimit, Words: []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do at a limit: warn, or kill the agent")
 	f.DurationVar(&o.grace, "grace", 0, "end an agent that prints nothing for `TIME` after its result, but does not exit; the exit status is the result's")
 }
 
@@ -181,6 +182,6 @@ type contentOptions struct {
 
 func (o *contentOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default none)")
+	f.Var(cli.OneOf{Value: &o.content, Words: []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) (default none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; repeatable")
 }

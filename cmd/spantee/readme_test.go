@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 )
 
 const (
@@ -55,11 +57,11 @@ func TestREADMEFlags(t *testing.T) {
 // Each flag in the groups of --help is one of a command.
 func TestFlagGroups(t *testing.T) {
 	root := rootCommand()
-	for _, group := range flagGroups {
-		for name := range strings.FieldsSeq(group.flags) {
+	for _, group := range help.Groups {
+		for name := range strings.FieldsSeq(group.Flags) {
 			has := func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(name) != nil }
 			if !slices.ContainsFunc(append(root.Commands(), root), has) {
-				t.Errorf("no command has --%s, which is in the group %q", name, group.title)
+				t.Errorf("no command has --%s, which is in the group %q", name, group.Title)
 			}
 		}
 	}
@@ -68,37 +70,32 @@ func TestFlagGroups(t *testing.T) {
 // flagList has a list for each set of commands that have flags in common, by name and
 // description.
 func flagList(root *cobra.Command) string {
-	var rows []flagLine
-	var groups []string
-	commands := map[flagLine]string{}
-	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
-		for _, f := range flagsOf(cmd.Flags().VisitAll) {
-			if f.Hidden {
-				continue
-			}
-			name, _, text := describe(f.Name, f.Shorthand, f.Usage, f.DefValue)
-			row := flagLine{name, text}
-			if commands[row] == "" {
-				rows = append(rows, row)
-			} else {
-				commands[row] += ", "
-			}
-			commands[row] += cmd.Name()
+	all := append([]*cobra.Command{root}, root.Commands()...)
+	commands := map[[3]string]string{} // by flag
+	for _, cmd := range all {
+		for _, f := range cli.FlagsOf(cmd.Flags().VisitAll) {
+			flag := [3]string{f.Name, f.Usage, f.DefValue}
+			commands[flag] = strings.TrimPrefix(commands[flag]+", "+cmd.Name(), ", ")
 		}
 	}
-	lists := map[string][]flagLine{} // by their commands
-	for _, row := range rows {
-		of := commands[row]
-		if lists[of] == nil {
-			groups = append(groups, of)
+	var groups []string // of commands
+	lists := map[string]*cobra.Command{}
+	for _, cmd := range all {
+		for _, f := range cli.FlagsOf(cmd.Flags().VisitAll) {
+			of := commands[[3]string{f.Name, f.Usage, f.DefValue}]
+			if lists[of] == nil {
+				groups = append(groups, of)
+				lists[of] = new(cobra.Command)
+				lists[of].Flags().SortFlags = false
+			}
+			if list := lists[of].Flags(); list.Lookup(f.Name) == nil {
+				list.AddFlag(f)
+			}
 		}
-		lists[of] = append(lists[of], row)
 	}
 	b := new(strings.Builder)
 	for _, of := range groups {
-		fmt.Fprintf(b, "%s:\n", of)
-		printColumns(b, lists[of])
-		b.WriteByte('\n')
+		fmt.Fprintf(b, "%s:\n%s\n", of, lists[of].Flags().FlagUsagesWrapped(cli.Width))
 	}
 	return "\n```text\n" + strings.TrimSuffix(b.String(), "\n") + "```\n\n"
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/condition"
@@ -32,7 +33,7 @@ func (o *options) receiptSink(cfg *config, prices runs.Prices) (*receiptSink, er
 	}
 	if o.failIf != "" {
 		if s.failIf, err = condition.Parse(o.failIf); err != nil {
-			return nil, usageError{fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err)}
+			return nil, cli.Usage(fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err))
 		}
 	}
 	computes := prices != nil && o.maxCost > 0 // and so names the models without a price
@@ -57,16 +58,16 @@ func fileToReplace(flag, name string) (string, error) {
 		return "", nil
 	}
 	if name == "-" || isStdout(name) {
-		return "", invalid(flag, name, wantFile)
+		return "", cli.Invalid(flag, name, wantFile)
 	}
 	file, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		file = name
 		if dir, err := os.Stat(filepath.Dir(name)); err != nil || !dir.IsDir() {
-			return "", invalid(flag, name, "a file in a folder that exists")
+			return "", cli.Invalid(flag, name, "a file in a folder that exists")
 		}
 	} else if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return "", invalid(flag, name, "a regular file")
+		return "", cli.Invalid(flag, name, "a regular file")
 	}
 	return file, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -48,7 +49,7 @@ type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
 func (o *options) shiftToNow(written time.Time, outputs outputsOf) (time.Duration, error) {
 	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: written})
 	if err != nil {
-		return 0, usageError{err} // --agent
+		return 0, cli.Usage(err) // --agent
 	}
 	var last time.Time
 	for out, err := range outputs(m) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -49,7 +50,7 @@ not followed.`
 func replayCommand() *cobra.Command {
 	var o options
 	var recursive bool
-	var since sinceFlag
+	var since cli.Since
 	cmd := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Trace recorded streams",

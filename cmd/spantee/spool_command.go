@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
@@ -135,7 +136,7 @@ func flushCommand() *cobra.Command {
 // if some still wait.
 func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
 	settings, err := resolveOTLP(cfg)
-	if toFile == "" && (cfg.Endpoint != "" && err != nil || errors.As(err, new(usageError))) {
+	if toFile == "" && (cfg.Endpoint != "" && err != nil || errors.As(err, new(cli.UsageError))) {
 		return err // any other is reported per request
 	}
 	messages := newMessages(stderr)

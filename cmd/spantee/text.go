@@ -116,11 +116,9 @@ func age(since time.Time) string {
 	}
 }
 
-// units are the units of sizes: each is 1024 or 1000 times the one before it.
-const units = "KMGTPE"
-
 // bytesText returns a size with two significant digits at least: 8 B, 1.5 MiB, 256 MiB.
 func bytesText(n int64) string {
+	const units = "KMGTPE"
 	size, unit := float64(n), "B"
 	for i := 0; size >= 1024 && i < len(units); i++ {
 		size, unit = size/1024, units[i:i+1]+"iB"

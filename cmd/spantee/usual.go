@@ -6,6 +6,7 @@ import (
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/baseline"
@@ -34,7 +35,7 @@ func (o *options) openBaseline(receipt *receiptSink) (*usual, error) {
 	}
 	u := &usual{file: file, receipt: receipt, services: map[string]string{}}
 	if u.earlier, err = baseline.Open(file); err != nil {
-		return nil, usageError{fmt.Errorf("--baseline %s: %w", o.baseline, err)}
+		return nil, cli.Usage(fmt.Errorf("--baseline %s: %w", o.baseline, err))
 	}
 	return u, nil
 }

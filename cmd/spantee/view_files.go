@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
@@ -143,7 +144,7 @@ func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, say
 // exportFiles implements --export.
 func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	if len(files) == 0 {
-		return usageError{errors.New("--export needs a FILE to read")}
+		return cli.Usage(errors.New("--export needs a FILE to read"))
 	}
 	store, err := viewer.NewStore(viewer.Retention{}, read.problem)
 	if err != nil {
@@ -235,7 +236,7 @@ func (r *retention) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		days, isAge := strings.CutSuffix(part, "d")
 		n, err := strconv.Atoi(days)
-		bytes, isSize := parseSize(part)
+		bytes, isSize := cli.ParseSize(part)
 		switch {
 		case isAge && err == nil && n > 0 && n <= 36500:
 			r.Age = time.Duration(n) * day

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -74,6 +75,34 @@ func rmCommand() *cobra.Command {
 		}
 		return nil
 	})
+}
+
+// completeIDs completes the ids of kept sessions, the latest first, as ls shows them.
+func completeIDs(cmd *cobra.Command, given []string, begun string) (ids []string, _ cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	path, err := sessionsPath()
+	if err == nil {
+		_, err = os.Lstat(path) // opening would create it
+	}
+	if err != nil || cmd.Args != nil && cmd.Args(cmd, append(given, begun)) != nil {
+		return nil, directive
+	}
+	store, err := openKept(viewer.Retention{}, func(error) {})
+	if err != nil {
+		return nil, directive
+	}
+	defer store.Close()
+	list, err := store.List(cmd.Context(), viewer.Query{Limit: maxKeptListed})
+	if err != nil {
+		return nil, directive
+	}
+	for _, s := range list.Sessions {
+		id := s.ID[:min(max(shownID, len(begun)), len(s.ID))]
+		if strings.HasPrefix(id, begun) && !slices.Contains(given, id) {
+			ids = append(ids, cobra.CompletionWithDesc(id, tree.Line(headline(s), cli.Width-shownID)))
+		}
+	}
+	return ids, directive
 }
 
 // keptCommand completes a command that works on the sessions that were kept.

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// OneOf is a flag whose value is one of a few words.
+type OneOf struct {
+	Value *string
+	Words []string
+}
+
+func (o OneOf) String() string { return *o.Value }
+
+// Type makes OneOf a flag.
+func (o OneOf) Type() string { return "word" }
+
+// Set takes one of the words, or "" for the default.
+func (o OneOf) Set(text string) error {
+	if text != "" && !slices.Contains(o.Words, text) {
+		last := len(o.Words) - 1
+		return errors.New(strings.Join(o.Words[:last], ", ") + " or " + o.Words[last])
+	}
+	*o.Value = text
+	return nil
+}
+
+// ParseSize returns the number of bytes in a text such as 256MiB.
+func ParseSize(text string) (bytes int64, ok bool) {
+	number := strings.TrimRight(text, " BIKMGTPEbikmgtpe")
+	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0, false
+	}
+	if unit != "" && unit != "B" {
+		power := strings.IndexByte("KMGTPE", unit[0]) + 1
+		base := map[string]float64{"": 1000, "B": 1000, "I": 1024, "IB": 1024}[unit[1:]]
+		n *= math.Pow(base, float64(power))
+		if power == 0 || base == 0 {
+			return 0, false
+		}
+	}
+	return int64(n), n >= 0 && n < math.MaxInt64 // NaN is neither
+}
+
+// Since is a flag whose value is a time: a date, or a duration before now.
+type Since struct {
+	time.Time
+	text string
+}
+
+func (f *Since) String() string { return f.text }
+
+// Type makes Since a flag.
+func (f *Since) Type() string { return "since" }
+
+// Set takes a date or a duration.
+func (f *Since) Set(text string) error {
+	f.text = text
+	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			f.Time = t
+			return nil
+		}
+	}
+	day := time.Duration(1)
+	hours := text
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		hours, day = days+"h", 24
+	}
+	d, err := time.ParseDuration(hours)
+	if err != nil || d < 0 {
+		return errors.New("a date such as 2026-11-01, or a duration such as 7d or 12h")
+	}
+	f.Time = time.Now().Add(-d * day)
+	return nil
+}
