@@ -168,7 +168,11 @@ func TestSplitSecretsOfAnyAgent(t *testing.T) {
 	t.Parallel()
 	for agent, line := range deltas {
 		t.Run(agent, func(t *testing.T) {
+			tried := oneIn(1)
 			for i, secret := range redacttest.All() {
+				if !tried() {
+					continue
+				}
 				from := strings.Index(secret.Text, secret.Parts[0])
 				at := from + len(secret.Parts[0])/2
 				var in []byte

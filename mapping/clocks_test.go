@@ -213,7 +213,12 @@ func (b *burst) modelCall(model string) {
 // TestHeldInBursts generates bursts of a held-back model call: every call has its own
 // length, recorded and live, and none needs a mark.
 func TestHeldInBursts(t *testing.T) {
+	t.Parallel()
+	tried := oneIn(1)
 	for seed := range uint64(200) {
+		if !tried() {
+			continue
+		}
 		b := burst{rnd: rand.New(rand.NewPCG(seed, 44)), now: 1000}
 		b.lines = append(b.lines, initLine)
 		b.print(`{"type":"thinking","subtype":"delta","text":"first"}`)

@@ -135,7 +135,6 @@ func checkSpans(t testing.TB, spans []*tracepb.Span, longest int) {
 }
 
 func checkAttributes(t testing.TB, name string, longest int, attrs []*commonpb.KeyValue) {
-	t.Helper()
 	seen := map[string]bool{}
 	for _, kv := range attrs {
 		if seen[kv.Key] {
@@ -156,7 +155,6 @@ var jsonKeys = map[string]bool{
 }
 
 func checkStrings(t testing.TB, name string, longest int, values ...string) {
-	t.Helper()
 	for _, v := range values {
 		if !utf8.ValidString(v) {
 			t.Errorf("%s: %q is not UTF-8", name, v)
@@ -332,7 +330,6 @@ func openSpans(t testing.TB, m *mapping.Mapper) (spans []*tracepb.Span) {
 
 // decoded returns the spans of outputs.
 func decoded(t testing.TB, outputs iter.Seq[mapping.Output]) (spans []*tracepb.Span) {
-	t.Helper()
 	for out := range outputs {
 		if out.Span != nil {
 			spans = append(spans, decode(t, out.Span))

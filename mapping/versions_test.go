@@ -114,7 +114,11 @@ func shape(spans []*tracepb.Span, m *mapping.Mapper) string {
 // TestMembersInAnyOrder shuffles the members of all objects.
 func TestMembersInAnyOrder(t *testing.T) {
 	t.Parallel()
+	tried := oneIn(1)
 	for name, in := range fixtures(t) {
+		if !tried() {
+			continue
+		}
 		t.Run(short(name), func(t *testing.T) {
 			spans, m := feed{}.spans(t, edit(in, func(string, *value) {}))
 			want := fmt.Sprintf("%+v\n%s", m.Stats(), treetest.Golden(spans))
