@@ -1,27 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
-	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
@@ -75,14 +71,12 @@ func replayCommand() *cobra.Command {
 // A replayer traces streams one after the other, and then groups of session logs, several
 // at a time.
 type replayer struct {
-	sinks    *sinks
-	say      *reporter
-	opts     *options
-	since    time.Time       // if set, the start of the earliest run
-	progress *progress       // nil without a terminal
-	ctx      context.Context // ends when a signal comes
-	mu       sync.Mutex      // guards failed and what all groups of logs share
-	failed   bool
+	sinks  *sinks
+	say    *reporter
+	opts   *options
+	finder recording.Finder // its context ends when a signal comes
+	mu     sync.Mutex       // guards failed and what all groups of logs share
+	failed bool
 }
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
@@ -97,18 +91,22 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
-	r := &replayer{sinks: sinks, say: say, opts: o, since: since, ctx: ctx}
+	r := &replayer{sinks: sinks, say: say, opts: o}
+	r.finder = recording.Finder{Recursive: recursive, Since: since, Agent: o.agent, Skip: r.skip, Ctx: ctx}
 	var end proc.Status
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		streams, groups, size := r.find(names, recursive)
+		streams, groups, size := r.finder.Find(names)
+		if o.now { // each is read twice
+			size *= 2
+		}
 		if !o.quiet {
-			r.progress = newProgress(stderr, say.w, size, bytesText)
+			r.finder.Progress = newProgress(stderr, say.w, size, bytesText)
 		}
 		for _, f := range streams {
 			if err := r.stream(f); err != nil {
-				r.skip(f.name, err)
+				r.skip(f.Name, err)
 			}
 		}
 		r.logs(groups)
@@ -134,121 +132,9 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	return end.Err()
 }
 
-// A recordedFile is a file to replay.
-type recordedFile struct {
-	name  string
-	named bool // by the user, not found in a DIR
-	info  fs.FileInfo
-}
-
-// A logGroup is session logs that belong together.
-type logGroup struct {
-	logs  []sessionlog.Log
-	first recordedFile
-}
-
-// find returns the recordings among names, and the total size of what will be read.
-func (r *replayer) find(names []string, recursive bool) (streams []recordedFile, groups []logGroup, size int64) {
-	files := map[string]recordedFile{} // of logs, by name
-	var logs []sessionlog.Log
-	count := func(f recordedFile) {
-		if f.info.Mode().IsRegular() {
-			size += f.info.Size()
-		}
-	}
-	isOld := func(f recordedFile) bool { return f.info.Mode().IsRegular() && f.info.ModTime().Before(r.since) }
-	add := func(f recordedFile, log *sessionlog.Log) {
-		switch {
-		case log != nil:
-			files[f.name], logs = f, append(logs, *log)
-		case !isOld(f):
-			streams = append(streams, f)
-			count(f)
-		}
-	}
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			r.skip(name, err)
-			continue
-		}
-		if !info.IsDir() {
-			add(recordedFile{name, true, info}, r.logAt(name, info))
-			continue
-		}
-		found := false
-		dir := filepath.Clean(name)
-		// The separator makes WalkDir follow a DIR that is a link.
-		err = filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
-			var info fs.FileInfo
-			if err == nil && d.Type().IsRegular() && isRecording(path) {
-				info, err = d.Info()
-			}
-			if err != nil {
-				r.skip(path, err)
-			} else if info != nil {
-				if log := r.logAt(path, info); log != nil || recursive || filepath.Dir(path) == dir {
-					found = true
-					add(recordedFile{path, false, info}, log)
-				}
-			}
-			return r.ctx.Err()
-		})
-		if err == nil && !found {
-			r.skip(name, errors.New("no .jsonl or .ndjson file found"))
-		}
-	}
-	if len(logs) > 1 {
-		limitMemory(largeMemoryLimit)
-	}
-	slices.SortStableFunc(logs, func(a, b sessionlog.Log) int {
-		return files[a.Path].info.ModTime().Compare(files[b.Path].info.ModTime())
-	})
-	for _, group := range sessionlog.Group(logs) {
-		isNew := func(log sessionlog.Log) bool { return !isOld(files[log.Path]) }
-		if !slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
-			continue
-		}
-		groups = append(groups, logGroup{group, files[group[0].Path]})
-		for _, log := range group {
-			count(files[log.Path])
-		}
-	}
-	if r.opts.now {
-		size *= 2
-	}
-	return streams, groups, size
-}
-
-// logAt describes the session log in a file, and returns nil if it is none.
-func (r *replayer) logAt(name string, info fs.FileInfo) *sessionlog.Log {
-	if !info.Mode().IsRegular() {
-		return nil
-	}
-	in, err := r.open(name)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = in.Close() }()
-	log, _ := follow.DescribeLog(name, in, sessionlog.HeadSize)
-	if len(log.Kin) == 0 || r.opts.agent != "" && r.opts.agent != log.Agent {
-		return nil
-	}
-	log.Open = func() (io.ReadCloser, error) { return r.open(name) }
-	return &log
-}
-
-// isRecording reports whether a file's name is that of a recording.
-func isRecording(name string) bool {
-	for _, packed := range []string{".gz", ".zst"} {
-		name = strings.TrimSuffix(name, packed)
-	}
-	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
-}
-
 // skip reports why a file is not traced, unless a signal came.
 func (r *replayer) skip(name string, why error) {
-	if r.ctx.Err() != nil {
+	if r.finder.Ctx.Err() != nil {
 		return
 	}
 	r.mu.Lock()
@@ -262,16 +148,16 @@ func (r *replayer) skip(name string, why error) {
 }
 
 // stream traces a stream.
-func (r *replayer) stream(f recordedFile) error {
-	if r.opts.now && f.info.Mode()&fs.ModeNamedPipe != 0 {
+func (r *replayer) stream(f recording.File) error {
+	if r.opts.now && f.Info.Mode()&fs.ModeNamedPipe != 0 {
 		return errors.New("--now reads a file twice, and this is a pipe")
 	}
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] {
 		return func(yield func(mapping.Output, error) bool) {
-			in, err := r.open(f.name)
+			in, err := r.finder.Open(f.Name)
 			if err == nil {
 				defer func() { _ = in.Close() }()
-				if head, _ := in.Peek(512); isOTLP(head) {
+				if head, _ := in.Peek(512); recording.IsOTLP(head) {
 					err = &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 				}
 			}
@@ -283,13 +169,13 @@ func (r *replayer) stream(f recordedFile) error {
 		}
 	}
 	var failed error
-	stats, err := r.trace(f, func(run mapping.Run) { r.say.runInFile(f.name, run) }, outputs, func(err error) { failed = err })
+	stats, err := r.trace(f, func(run mapping.Run) { r.say.runInFile(f.Name, run) }, outputs, func(err error) { failed = err })
 	why := notAStream(stats)
 	switch err = cmp.Or(err, failed); {
-	case r.ctx.Err() != nil:
+	case r.finder.Ctx.Err() != nil:
 		return nil
 	case err != nil || stats.Runs > 0:
-		r.say.odd(f.name, stats)
+		r.say.odd(f.Name, stats)
 		return err
 	case why != "":
 		return fmt.Errorf("no session found: %s", why)
@@ -302,8 +188,11 @@ func (r *replayer) stream(f recordedFile) error {
 var errNoSession = errors.New("no session found: no line begins one")
 
 // logs traces session logs, a group of them on each processor.
-func (r *replayer) logs(groups []logGroup) {
-	next := make(chan logGroup)
+func (r *replayer) logs(groups []recording.LogGroup) {
+	if len(groups) > 1 {
+		limitMemory(largeMemoryLimit)
+	}
+	next := make(chan recording.LogGroup)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
@@ -320,21 +209,21 @@ func (r *replayer) logs(groups []logGroup) {
 }
 
 // group traces session logs that belong together.
-func (r *replayer) group(g logGroup) {
+func (r *replayer) group(g recording.LogGroup) {
 	var sessions sessionLines
-	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.logs) }
-	stats, err := r.trace(g.first, sessions.ended, outputs, func(err error) {
+	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.Logs) }
+	stats, err := r.trace(g.First, sessions.ended, outputs, func(err error) {
 		if failed, ok := errors.AsType[*sessionlog.Error](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
 	})
-	name := g.first.name
-	if len(g.logs) > 1 {
+	name := g.First.Name
+	if len(g.Logs) > 1 {
 		name = filepath.Dir(name)
 	}
 	r.say.sessions(sessions.list)
 	r.say.odd(name, stats)
-	if err == nil && g.first.named && stats.Runs == 0 {
+	if err == nil && g.First.Named && stats.Runs == 0 {
 		err = errNoSession
 	}
 	if err != nil {
@@ -343,11 +232,11 @@ func (r *replayer) group(g logGroup) {
 }
 
 // trace traces recordings that belong together, which outputs maps.
-func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs outputsOf, failed func(error)) (stats mapping.Stats, err error) {
-	if r.ctx.Err() != nil {
+func (r *replayer) trace(first recording.File, ended func(mapping.Run), outputs outputsOf, failed func(error)) (stats mapping.Stats, err error) {
+	if r.finder.Ctx.Err() != nil {
 		return stats, nil
 	}
-	o := mapping.Options{Replay: first.info.ModTime(), Since: r.since}
+	o := mapping.Options{Replay: first.Info.ModTime(), Since: r.finder.Since}
 	if r.opts.now {
 		if o.Shift, err = r.opts.shiftToNow(o.Replay, outputs); err != nil {
 			return stats, err
@@ -363,51 +252,30 @@ func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs ou
 		if err != nil {
 			failed(err)
 		}
-		return r.ctx.Err() == nil
+		return r.finder.Ctx.Err() == nil
 	})
 	r.say.unknownTypes(stream.Mapper.UnknownTypes())
 	return stream.Mapper.Stats(), nil
 }
 
-// An openRecording is read until a signal comes.
-type openRecording struct {
-	*bufio.Reader // of the unpacked contents, which may be thousands of times larger than the file
-	file          *os.File
-	ctx           context.Context
-	stop          func() bool // ends the wait for a signal
-}
+// outputsOf is what a Mapper makes of a recording.
+type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
 
-// open opens a recording, but returns at the first signal without waiting, because opening
-// a pipe without a writer cannot be interrupted.
-func (r *replayer) open(name string) (*openRecording, error) {
-	var f *os.File
-	err, done := proc.Unless(r.ctx.Done(), func() (err error) {
-		f, err = os.Open(name)
-		return err
-	})
-	if !done {
-		return nil, r.ctx.Err()
-	}
+// shiftToNow returns what to add to the times of a recording so that the last of its spans
+// ends now, which takes reading it twice.
+func (o *options) shiftToNow(written time.Time, outputs outputsOf) (time.Duration, error) {
+	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: written})
 	if err != nil {
-		return nil, err
+		return 0, cli.Usage(err) // --agent
 	}
-	in := &openRecording{file: f, ctx: r.ctx}
-	in.stop = context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
-	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(f, r.progress), headSize)); err != nil {
-		_ = in.Close()
-		return nil, err
+	var last time.Time
+	for out, err := range outputs(m) {
+		if err == nil && out.End.After(last) { // an error is reported the second time
+			last = out.End
+		}
 	}
-	return in, nil
-}
-
-func (in *openRecording) Read(p []byte) (int, error) {
-	if err := in.ctx.Err(); err != nil {
-		return 0, err
+	if last.IsZero() {
+		return 0, nil
 	}
-	return in.Reader.Read(p)
-}
-
-func (in *openRecording) Close() error {
-	in.stop()
-	return in.file.Close()
+	return time.Since(last), nil
 }

@@ -14,6 +14,31 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
+// A source is where a stream comes from. The zero source is a live stream.
+type source struct {
+	mapping.Options        // the times of a recording, or the process of an agent
+	again           string // the command that sends a recording again
+	grows           bool   // it is session logs that are followed
+}
+
+// sourceOf returns what stdin is: a recording if it is a file.
+func sourceOf(stdin *os.File) (from source) {
+	from.Printed = true
+	info, err := stdin.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return from
+	}
+	name := "FILE"
+	if target, err := os.Readlink(fmt.Sprint("/proc/self/fd/", stdin.Fd())); err == nil {
+		name = quoted(target)
+	}
+	from.Replay, from.again = info.ModTime(), "spantee replay "+name
+	if len(os.Args) > 1 { // flags may hold secrets
+		from.again += " with the same flags"
+	}
+	return from
+}
+
 // A setup is what a command traces with:
 //
 //	tee -> mapLoop -> tracer.Stream -> exporter
@@ -47,7 +72,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
 		return nil, err
 	}
-	if s.usual, err = o.openBaseline(s.receipt); err != nil {
+	if s.usual, err = o.openBaseline(s.receipt, s.to.Resources); err != nil {
 		return nil, err
 	}
 	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() {

@@ -41,9 +41,6 @@ func (s *sinks) addConsumers() {
 	if s.receipt != nil {
 		add(s.receipt.consume)
 	}
-	if s.usual != nil {
-		add(s.usual.consume)
-	}
 	if s.tree != nil {
 		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
 	}

@@ -2,30 +2,24 @@ package main
 
 import (
 	"fmt"
-	"sync"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/baseline"
-	"github.com/spantee/spantee/exporter/runs"
-	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A usual compares runs with those in the file of --baseline.
 type usual struct {
-	file    string
-	earlier *baseline.History // as the command started
-	receipt *receiptSink
-
-	mu       sync.Mutex
-	services map[string]string // by agent
+	file      string
+	earlier   *baseline.History // as the command started
+	receipt   *receiptSink
+	resources func(agent string) *resourcepb.Resource
 }
 
 // openBaseline returns nil without --baseline.
-func (o *options) openBaseline(receipt *receiptSink) (*usual, error) {
+func (o *options) openBaseline(receipt *receiptSink, resources func(agent string) *resourcepb.Resource) (*usual, error) {
 	if o.baseline == "" {
 		return nil, nil
 	}
@@ -33,35 +27,21 @@ func (o *options) openBaseline(receipt *receiptSink) (*usual, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &usual{file: file, receipt: receipt, services: map[string]string{}}
+	u := &usual{file: file, receipt: receipt, resources: resources}
 	if u.earlier, err = baseline.Open(file); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--baseline %s: %w", o.baseline, err))
 	}
 	return u, nil
 }
 
-// consume remembers the service of an agent.
-func (u *usual) consume(span *tracer.Span) {
-	if span.EndsRun {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.services[runs.Cut(span.Facts().Bytes(semconv.AgentName))] = serviceName(span.From)
-	}
-}
-
-func serviceName(from *resourcepb.Resource) string {
-	for _, kv := range from.GetAttributes() {
+// service returns the service that an agent is.
+func (u *usual) service(agent string) string {
+	for _, kv := range u.resources(agent).GetAttributes() {
 		if kv.GetKey() == "service.name" {
 			return kv.GetValue().GetStringValue()
 		}
 	}
 	return ""
-}
-
-func (u *usual) service(agent string) string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.services[agent]
 }
 
 // sentence says how a run that has ended exceeds the usual, "" if it does not.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -62,11 +62,11 @@ func (f fileReader) file(store *viewer.Store, name string) error {
 // read adds the traces in content, a file that was last modified at modified.
 func (f fileReader) read(store *viewer.Store, name string, content io.Reader, modified time.Time) error {
 	r := bufio.NewReader(content)
-	r, err := unpack(r)
+	r, err := recording.Unpack(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if head, _ := r.Peek(512); isOTLP(head) {
+	if head, _ := r.Peek(512); recording.IsOTLP(head) {
 		before := store.Sequence()
 		bad, err := store.Read(r)
 		if err == nil {
@@ -106,13 +106,6 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 		}
 	}
 	return nil
-}
-
-// isOTLP reports whether a file begins like OTLP JSON: as written by spantee, by a
-// collector, or formatted by hand.
-func isOTLP(head []byte) bool {
-	rest, ok := bytes.CutPrefix(bytes.TrimSpace(bytes.TrimPrefix(head, file.ByteOrderMark)), []byte("{"))
-	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
 }
 
 // join hands the files to the viewer that already has the port.
