@@ -20,8 +20,7 @@ type lineOf[L any, P interface {
 }] struct{ line L }
 
 func (c *lineOf[L, P]) begin(bool) lineReader {
-	var empty L
-	c.line = empty
+	c.line = *new(L)
 	return P(&c.line)
 }
 

@@ -165,7 +165,7 @@ func (s *Stream) Save() {
 
 // isDue reports whether a snapshot may be taken. With thousands of open sessions that takes
 // a while, so it is done less often, and until then the spans of the current piece wait.
-func (s *Stream) isDue() bool { return time.Since(s.last.at) >= 20*s.last.took }
+func (s *Stream) isDue() bool { return time.Since(s.last.at) >= 50*s.last.took }
 
 // save exports the spans that ended with those that are open, and with the metrics.
 func (s *Stream) save() {
