@@ -1,8 +1,6 @@
 package otlp
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -171,56 +168,16 @@ func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
 }
 
 func (c *client) sendMetrics(ctx context.Context, conn *connection, request []byte) error {
-	if conn.http != nil {
-		return c.settings.post(ctx, conn.http, request)
+	if conn.grpc == nil { // where only the address tells metrics from spans: both requests have the same shape
+		parts, err := c.settings.resourceSpans(request)
+		if err != nil {
+			return err
+		}
+		return conn.traces.UploadTraces(ctx, parts)
 	}
 	encoded := new(colmetricpb.ExportMetricsServiceRequest)
 	encoded.ProtoReflect().SetUnknown(request)
 	_, err := colmetricpb.NewMetricsServiceClient(conn.grpc).Export(metadata.NewOutgoingContext(ctx, metadata.New(c.settings.headers)), encoded)
-	return err
-}
-
-// metricsURL returns where metrics go over HTTP, also for settings that are for spans.
-func (s *Settings) metricsURL() string {
-	u := s.endpoint.String()
-	if base, isTraces := strings.CutSuffix(u, "/v1/traces"); isTraces {
-		return base + "/v1/metrics"
-	}
-	return u
-}
-
-// post sends metrics over HTTP.
-func (s *Settings) post(ctx context.Context, client *http.Client, request []byte) error {
-	kind := typeProtobuf
-	if s.protocol == "http/json" {
-		kind = typeJSON
-		data, err := new(pmetric.ProtoUnmarshaler).UnmarshalMetrics(request)
-		if err != nil {
-			return err
-		}
-		if request, err = new(pmetric.JSONMarshaler).MarshalMetrics(data); err != nil {
-			return err
-		}
-	}
-	if s.compression == "gzip" {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, _ = w.Write(request) // to memory
-		_ = w.Close()
-		request = packed.Bytes()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.metricsURL(), bytes.NewReader(bytes.Clone(request))) // net/http may read it later
-	if err != nil {
-		return err
-	}
-	for name, value := range s.httpHeaders() {
-		req.Header.Set(name, value)
-	}
-	req.Header.Set("Content-Type", kind)
-	if s.compression == "gzip" {
-		req.Header.Set("Content-Encoding", "gzip")
-	}
-	_, err = client.Do(req) //nolint:bodyclose // the transport has closed it
 	return err
 }
 

@@ -166,6 +166,9 @@ func (s *Settings) readProtocol(cfg Config) error {
 	from := s.lookup(cfg.Protocol, "protocol")
 	protocol, invalid := from.oneOf("grpc", "http/protobuf", "http/json")
 	s.protocol = cmp.Or(protocol, "grpc")
+	if s.signal == Metrics && s.protocol == "http/json" {
+		s.protocol = "http/protobuf" // OpenTelemetry's exporter of metrics has no JSON
+	}
 	if invalid != nil {
 		return s.ignore(invalid)
 	}
