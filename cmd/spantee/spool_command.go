@@ -19,6 +19,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 )
@@ -157,7 +158,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
 	messages.Status("")
 	messages.Flush() // before anything is printed on stdout
-	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), otlp.Shown(cfg.Endpoint)))
+	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
@@ -233,7 +234,7 @@ func shown(to spool.Destination) string {
 	if to.Protocol == spool.File {
 		return tree.Printable(to.Endpoint)
 	}
-	return otlp.Shown(to.Endpoint)
+	return endpoint.Shown(to.Endpoint)
 }
 
 // prefix returns the endpoint that a line is about, "" for the spool itself.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/internal/httpclient"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
 // A link leads to one receiver.
@@ -144,7 +145,7 @@ func (s *Settings) dial(secure *tls.Config) (*grpc.ClientConn, error) {
 	if s.compression == "gzip" {
 		options = append(options, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
 	}
-	network, address := s.target()
+	network, address := s.at().Target()
 	if network == "unix" {
 		return grpc.NewClient("unix:"+address, options...)
 	}
@@ -199,7 +200,7 @@ func (s *Settings) interceptAnswer(ctx context.Context, method string, request, 
 	case got.header.Load(), code == codes.Unavailable:
 		return &noAnswer{err, got.sent.Load()}
 	case code == codes.Unknown, code == codes.Internal: // a web page, or the server cannot take the headers
-		return uploadError(exporter.Misconfigured, oneLine(status.Convert(err).Message()), s.hintAddress())
+		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(status.Convert(err).Message()), s.at().HintAddress())
 	}
 	return err
 }
@@ -209,7 +210,7 @@ func (s *Settings) httpClient(secure *tls.Config) *http.Client {
 	client := httpclient.New(func(t *http.Transport) {
 		t.TLSClientConfig = secure
 		t.IdleConnTimeout = idleTimeout
-		t.OnProxyConnectResponse = checkProxy
+		t.OnProxyConnectResponse = endpoint.CheckProxy
 	})
 	client.Transport = answers{client.Transport.(*http.Transport)}
 	return client
@@ -225,12 +226,12 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	defer cancel()
 	conn, err := c.link.get()
 	if err != nil {
-		return refused(uploadError(exporter.Misconfigured, oneLine(err.Error()), ""))
+		return refused(endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), ""))
 	}
 	defer conn.using.Done()
-	if conn.grpc != nil && s.proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
+	if conn.grpc != nil && s.at().Proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
 		// grpc-go reads without end what a proxy answers, whatever the context.
-		if failed := s.probe(ctx); failed != nil {
+		if failed := s.at().Probe(ctx); failed != nil {
 			return refused(failed)
 		}
 	}
@@ -250,6 +251,24 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	failed := s.classify(ctx, err)
 	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
 	return failed
+}
+
+// explain returns the error for a request that was not answered because of err.
+func (s *Settings) explain(ctx context.Context, err error) *exporter.UploadError {
+	if e, ok := errors.AsType[*exporter.UploadError](err); ok { // of a proxy
+		return e
+	}
+	failed := s.at().Probe(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return &exporter.UploadError{Verdict: exporter.Retryable, Err: endpoint.ErrTimeout}
+	case failed != nil:
+		return failed
+	}
+	if e, ok := errors.AsType[grpcError](err); ok {
+		return endpoint.Failure(exporter.Retryable, endpoint.OneLine(e.GRPCStatus().Message()), "")
+	}
+	return endpoint.Failure(exporter.Retryable, endpoint.OneLine(err.Error()), "")
 }
 
 func refused(e *exporter.UploadError) *exporter.UploadError {

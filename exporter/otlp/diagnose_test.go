@@ -112,12 +112,12 @@ func TestDiagnose(t *testing.T) {
 }
 
 func TestHintLangfuse(t *testing.T) {
-	for protocol, want := range map[string]string{"grpc": hintLangfuse, "http/protobuf": "is https://cloud.langfuse.com/v1/traces the right address?"} {
+	for protocol, want := range map[string]string{"grpc": "Langfuse takes no gRPC: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "http/protobuf": "is https://cloud.langfuse.com/v1/traces the right address?"} {
 		s, err := Resolve(Config{Protocol: protocol, Endpoint: "https://cloud.langfuse.com"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.hintAddress(); got != want {
+		if got := s.at().HintAddress(); got != want {
 			t.Errorf("%s: %q, want %q", protocol, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
 // serveHTTP2 runs a server that reads requests, and answers each with what answer writes.
@@ -90,7 +91,7 @@ func TestHostileServers(t *testing.T) {
 				t.Errorf("%s: %s %v", name, verdictOf(failed), failed)
 			}
 		case failed.Verdict == exporter.Permanent, failed.Verdict == exporter.Partial, failed.Verdict == exporter.TooLarge,
-			test.cause != "" && errors.Is(failed, errTimeout), !strings.Contains(failed.Error(), test.cause):
+			test.cause != "" && errors.Is(failed, endpoint.ErrTimeout), !strings.Contains(failed.Error(), test.cause):
 			t.Errorf("%s: %s %v, want %q", name, verdictOf(failed), failed, test.cause)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
 const (
@@ -69,7 +71,7 @@ func newStatusError(resp *http.Response, kind string, body []byte) *statusError 
 		e.message = serverMessage(kind, body)
 		e.retryAfter = retryAfter(resp.Header.Get("Retry-After"))
 	}
-	e.message = oneLine(e.message)
+	e.message = endpoint.OneLine(e.message)
 	return e
 }
 

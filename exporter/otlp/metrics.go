@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
 // MetricExporter returns OpenTelemetry's exporter with these settings, which must be for
@@ -112,7 +113,7 @@ func (d *receiverDelay) left() error {
 	if until == nil || !time.Now().Before(*until) {
 		return nil
 	}
-	return delayed(uploadError(exporter.Retryable, "the receiver asked for a delay", ""), time.Until(*until))
+	return delayed(endpoint.Failure(exporter.Retryable, "the receiver asked for a delay", ""), time.Until(*until))
 }
 
 // Shutdown closes the connection without waiting for the server.

@@ -2,7 +2,8 @@
 // standard OTEL_EXPORTER_OTLP_* variables. They never retry: they return the
 // receiver's answer as an [exporter.UploadError], and the Exporter retries.
 //
-// Spans leave through OpenTelemetry's own clients, otlptracegrpc and otlptracehttp.
+// Spans leave through OpenTelemetry's own clients, otlptracegrpc and otlptracehttp. Package
+// endpoint says why nobody answers them.
 //
 // net/http and grpc-go may write to stderr. To prevent that, silence package log and
 // grpclog.
@@ -11,12 +12,14 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/internal/field"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -76,6 +79,21 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
+// Diagnose checks the path to a receiver, and finally delivers request, an encoded
+// ExportTraceServiceRequest.
+func (s *Settings) Diagnose(ctx context.Context, request []byte) iter.Seq[endpoint.Check] {
+	return s.at().Diagnose(ctx, func(ctx context.Context) error {
+		c := s.Client()
+		defer func() { _ = c.Stop(ctx) }()
+		return c.UploadTraces(ctx, request)
+	})
+}
+
+// at returns where the receiver is.
+func (s *Settings) at() *endpoint.Endpoint {
+	return &endpoint.Endpoint{URL: s.endpoint, Protocol: s.protocol, TLS: s.tls.load}
+}
+
 // A client sends spans.
 type client struct {
 	settings *Settings
@@ -92,7 +110,7 @@ func (c *client) Destination() spool.Destination { return c.settings.Destination
 func (c *client) UploadTraces(ctx context.Context, request []byte) error {
 	spans, err := c.settings.resourceSpans(request)
 	if err != nil {
-		return uploadError(exporter.Permanent, oneLine(err.Error()), "")
+		return endpoint.Failure(exporter.Permanent, endpoint.OneLine(err.Error()), "")
 	}
 	return c.upload(ctx, func(ctx context.Context, conn *connection) error { return conn.traces.UploadTraces(ctx, spans) })
 }

@@ -19,6 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
@@ -116,7 +117,7 @@ func TestEndlessProxy(t *testing.T) {
 		})
 		for _, protocol := range []string{"grpc", "http/protobuf"} {
 			got, _, memory := sendThrough(t, "http://"+address, protocol, "https://collector.invalid")
-			if !strings.HasPrefix(got, fmt.Sprintf("verdict %d ", exporter.Retryable)) || strings.Contains(got, errTimeout.Error()) {
+			if !strings.HasPrefix(got, fmt.Sprintf("verdict %d ", exporter.Retryable)) || strings.Contains(got, endpoint.ErrTimeout.Error()) {
 				t.Errorf("%s, %s: %s", name, protocol, got)
 			}
 			if memory == 0 || memory > 64 {

@@ -13,6 +13,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
@@ -46,7 +47,7 @@ func TestResets(t *testing.T) {
 	})
 	for range 20 {
 		failed := errorOf(t, Config{Endpoint: "http://" + address})
-		if failed == nil || failed.Verdict != exporter.Unreachable && failed.Verdict != exporter.Retryable || errors.Is(failed, errTimeout) {
+		if failed == nil || failed.Verdict != exporter.Unreachable && failed.Verdict != exporter.Retryable || errors.Is(failed, endpoint.ErrTimeout) {
 			t.Errorf("reset: %s %v", verdictOf(failed), failed)
 		}
 	}

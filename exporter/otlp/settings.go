@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -216,7 +217,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		}
 		u = &url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	}
-	from.value = Shown(u.String())
+	from.value = endpoint.Shown(u.String())
 	switch {
 	case u.Scheme == "unix" && s.protocol != "grpc":
 		return from.invalid("want http:// or https://: a unix socket needs protocol grpc")
@@ -237,14 +238,14 @@ func (s *Settings) readEndpoint(cfg Config) error {
 	if cfg.Endpoint == "" && from.variable == "" {
 		from.value = ""
 	}
-	s.note(from, s.shown())
+	s.note(from, s.at().String())
 	return nil
 }
 
 func (s *Settings) readTLS(cfg Config) error {
 	if s.endpoint.Scheme != "https" {
 		if cfg.CACert != "" {
-			return source{name: "certificate", value: cfg.CACert}.invalid("want an https:// endpoint, not " + s.shown())
+			return source{name: "certificate", value: cfg.CACert}.invalid("want an https:// endpoint, not " + s.at().String())
 		}
 		return nil
 	}

@@ -1,4 +1,4 @@
-package otlp
+package endpoint
 
 import (
 	"net/url"
@@ -8,9 +8,6 @@ import (
 
 // mask stands for what is not shown.
 const mask = "***"
-
-// shown returns the endpoint as it may be printed.
-func (s *Settings) shown() string { return Shown(s.endpoint.String()) }
 
 // Shown returns an endpoint as it may be printed: its scheme, host, port and path.
 // Path segments that look like a secret are masked, because some backends have a
