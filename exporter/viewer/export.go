@@ -6,10 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"html"
 	"io"
 	"math"
+	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -41,34 +41,16 @@ func (s *Store) ExportHTML(ctx context.Context, w io.Writer) error {
 	script, style := bundle(), asset("base.css")+asset("session.css")
 	policy := "default-src 'none'; img-src data:; script-src '" + hashOf(script) + "'; style-src '" + hashOf(style) +
 		"'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-	_, err = fmt.Fprintf(w, exportedPage, html.EscapeString(policy), style,
-		base64.StdEncoding.EncodeToString([]byte(asset("icon.svg"))), data, script)
+	icon := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(asset("icon.svg")))
+	head, body, _ := strings.Cut(asset("index.html"), "<link")
+	_, body, _ = strings.Cut(body, "</head>")
+	_, err = io.WriteString(w, head+`<meta http-equiv="Content-Security-Policy" content="`+html.EscapeString(policy)+`">
+  <style>`+style+`</style>
+  <script type="application/json" id="answers">`+string(data)+`</script>
+  <script type="module">`+script+`</script>
+</head>`+strings.Replace(body, "icon.svg", icon, 1))
 	return err
 }
-
-const exportedPage = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="%s">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>spantee</title>
-<style>%s</style>
-</head>
-<body>
-<header class="top">
-<a class="brand" href="#/"><img src="data:image/svg+xml;base64,%s" alt="" width="20" height="20">spantee</a>
-<nav id="crumbs" aria-label="Breadcrumbs"></nav>
-<span id="live" class="live" role="status"></span>
-<button id="theme" class="quiet" type="button"></button>
-</header>
-<main id="view"></main>
-<script type="application/json" id="answers">%s</script>
-<script type="module">%s</script>
-</body>
-</html>
-`
 
 func hashOf(content string) string {
 	sum := sha256.Sum256([]byte(content))
