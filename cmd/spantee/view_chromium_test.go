@@ -243,6 +243,9 @@ func TestChromiumCompare(t *testing.T) {
 	c.screenshot("dark")
 }
 
+// compared is awaited where two sessions are side by side.
+const compared = `/difference/.test(document.querySelector(".tools .found")?.innerText)`
+
 // Two runs stand side by side step by step, scroll, zoom and filter as one, and one can go
 // from difference to difference.
 func TestChromiumCompareAligned(t *testing.T) {
@@ -271,12 +274,12 @@ func TestChromiumCompareAligned(t *testing.T) {
 	)
 	c.await(`%s === "[[51,61],[51,61]]" && document.querySelector(".tools .found").innerText === "2 differences"`, lines)
 	c.press(`//button[@aria-label="Next difference"]`)
-	c.await(`document.querySelector(".tools .found").innerText === "difference 1 of 2" && %s.every((w) => w.scroller.scrollTop === 19 * 24)`, both)
+	c.await(`document.querySelector(".tools .found").innerText === "difference 1 of 2: tool20 | nothing" && %s.every((w) => w.scroller.scrollTop === 19 * 24)`, both)
 	c.drawn()
 	c.screenshot("difference")
 	c.axe("compare")
 	c.press(`//button[@aria-label="Next difference"]`)
-	c.await(`document.querySelector(".tools .found").innerText === "difference 2 of 2" && %s.every((w) => w.trace.byId.get(w.selected).title === "tool40")`, both)
+	c.await(`document.querySelector(".tools .found").innerText === "difference 2 of 2: tool40 | tool40 error" && %s.every((w) => w.trace.byId.get(w.selected).title === "tool40")`, both)
 	eval[bool](c, `(() => { %s[1].scroller.scrollTop = 100; return true; })()`, both)
 	c.await(`%s.every((w) => w.scroller.scrollTop === 100)`, both)
 	c.write(`.tools input[type=search]`, "tool5")

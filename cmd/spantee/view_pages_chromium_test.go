@@ -102,7 +102,7 @@ func TestChromiumPages(t *testing.T) {
 	c.look("runs")
 	other := l.Sessions[slices.IndexFunc(l.Sessions, func(s viewer.Session) bool { return s.ID != first && s.Tools > 2 })].ID
 	c.open(v.page + "/#/compare/" + first + "/" + other)
-	c.await(`document.querySelector(".steps tbody tr")`)
+	c.await(compared)
 	c.look("compare")
 	c.open(v.page + "/#/?q=coupon")
 	c.await(`document.querySelector("a.found mark")`)

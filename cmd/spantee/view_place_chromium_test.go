@@ -368,7 +368,7 @@ func TestChromiumTimeless(t *testing.T) {
 		}
 	}
 	c.open(fmt.Sprint(v.page, "/#/compare/", two[0], "/", two[1]))
-	c.await(`document.querySelector(".steps tbody tr")`)
+	c.await(compared)
 	text("compare")
 }
 
@@ -441,7 +441,7 @@ func TestChromiumShift(t *testing.T) {
 		{"latest", "/#/latest", `document.querySelectorAll(".entry").length > 0`},
 		{"hits", "/#/trace/" + sessions[0].ID + "?find=needle", `document.querySelector(".hits-line mark")`},
 		{"runs", "/#/runs", `document.querySelector("table.runs tbody tr")`},
-		{"compare", "/#/compare/" + sessions[0].ID + "/" + sessions[1].ID, `document.querySelector(".steps tbody tr")`},
+		{"compare", "/#/compare/" + sessions[0].ID + "/" + sessions[1].ID, compared},
 	} {
 		c.open(v.page + page.address)
 		c.await("%s", page.done)
@@ -565,6 +565,6 @@ func TestChromiumAgents(t *testing.T) {
 		both(s.Agent + ", summary")
 	}
 	c.open(fmt.Sprint(v.page, "/#/compare/", sessions[0].ID, "/", sessions[1].ID))
-	c.await(`document.querySelector(".steps tbody tr")`)
+	c.await(compared)
 	both("compare")
 }

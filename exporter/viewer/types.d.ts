@@ -91,7 +91,7 @@ interface DiffLine { sign: string; text: string }
 // A Foreign is JSON of an agent's tool, whose fields nobody promises.
 type Foreign = Record<string, any>;
 
-interface Pair { left: TraceNode | null; right: TraceNode | null }
+interface Pair<T = TraceNode> { left: T | null; right: T | null }
 
 // What draws a Trace, and how.
 interface TimeView { redraw(): void; moved?(): void }
@@ -100,7 +100,7 @@ interface On { select(n: TraceNode | null): void; open(n: TraceNode): void; rows
 type Act = (w: Waterfall) => void;
 type Font = "body" | "strong" | "small" | "number";
 type Measure = { lines: [label: string, key: keyof Measures][]; format(v: number): string };
-type Column<T> = { key: keyof T & string; title: string; long?: string; cell(row: T): Child };
+type Column<T> = { key: keyof T & string; title: string; cell(row: T): Child };
 declare class uPlot {
   constructor(options: object, data: (number | null)[][], into: HTMLElement);
   root: HTMLElement; over: HTMLElement;

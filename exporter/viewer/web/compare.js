@@ -1,8 +1,7 @@
 // @ts-check
-// Two sessions side by side, on one scale of time that both start on, and step
-// by step.
+// Two sessions side by side, on one scale of time that both start on.
 
-import { align, alignLines } from "./align.js";
+import { alignLines } from "./align.js";
 import { timeSpent } from "./breakdown.js";
 import { fill, h, headings } from "./dom.js";
 import { parseFilter } from "./finding.js";
@@ -24,7 +23,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   const where = h("span", { class: "dim found", role: "status" });
   /** @type {(way: number, name: string, arrow: string) => Element} */
   const jump = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, title: name, onclick: () => go(way) }, arrow);
-  const table = h("div", { class: "page" });
+  const table = h("div", { class: "page", tabindex: "0", role: "region", "aria-label": "Where the time went" });
   const sides = ids.map((id) => {
     const head = h("div", { class: "head-facts" });
     const waterfall = new Waterfall(timeline, signal, {
@@ -39,11 +38,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
       timeline.extend(Math.max(...sides.map((s) => s.loader.trace.duration)));
       waterfall.show(trace);
       const [a, b] = sides.map((s) => s.loader.trace);
-      if (a.nodes.length && b.nodes.length) {
-        const first = !table.firstElementChild;
-        fill(table, h("h2", {}, "Step by step"), ...steps(a, b), !a.timeless && !b.timeless && [h("h2", {}, "Where the time went"), difference(a, b)]);
-        if (first) table.querySelector(".first")?.scrollIntoView({ block: "center" });
-      }
+      if (a.nodes.length && b.nodes.length && !a.timeless && !b.timeless) fill(table, h("h2", {}, "Where the time went"), difference(a, b));
     }, (e) => fill(head, h("h1", {}, "No such session"), h("p", {}, `${id}: ${e.message}`)));
     return { element, loader, waterfall };
   });
@@ -63,10 +58,13 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     const [a, b] = sides.map((s) => s.waterfall);
     if (!a.trace || !b.trace) return;
     if (a.rows !== of[0] || b.rows !== of[1]) {
+      const before = String(aligned.differences);
       aligned = alignLines(a.rows, b.rows);
       of = [a.rows, b.rows];
-      at = -1;
-      where.textContent = plural(aligned.differences.length, "difference");
+      if (String(aligned.differences) !== before || !where.textContent) {
+        at = -1;
+        where.textContent = plural(aligned.differences.length, "difference");
+      }
     }
     a.place(aligned.lines.map((l) => l.left));
     b.place(aligned.lines.map((l) => l.right));
@@ -87,35 +85,17 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     const { lines, differences } = aligned;
     if (!differences.length) return;
     const next = (at < 0 && way < 0 ? 0 : at) + way + differences.length, index = next % differences.length, line = differences[index];
-    for (const [side, n] of [lines[line].left, lines[line].right].entries()) {
+    const pair = [lines[line].left, lines[line].right];
+    for (const [side, n] of pair.entries()) {
       const { waterfall } = sides[side];
       waterfall.selected = n?.id ?? null;
       waterfall.redraw();
     }
     scroll(above(line));
     at = index;
-    where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}`;
+    where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}: ${pair.map((n) => (n ? [n.title, rowDetail(n), n.failure].filter(Boolean).join(" ") : "nothing")).join(" | ")}`;
   }
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
-}
-
-const shown = 400;
-
-// steps has the two sessions' steps in pairs, and says where they first differ.
-/** @param {Trace} a @param {Trace} b */
-function steps(a, b) {
-  const { rows, diverged, cut } = align(a, b);
-  /** @type {(n: TraceNode | null, trace: Trace) => Element[]} */
-  const cell = (n, trace) => (n ? [
-    h("td", { class: n.failure ? "red" : "" }, h("a", { href: `#/trace/${trace.id}/${n.id}` }, n.title, " ", h("span", { class: "dim" }, rowDetail(n, trace.session.folder))), n.failure && ` ${n.failure}`),
-    h("td", { class: "num" }, trace.time(n.duration)),
-  ] : [h("td", { class: "missing" }, "–"), h("td", {})]);
-  return [
-    h("p", { class: "diverged" }, diverged < 0 ? "Both took the same steps." : `They first differ at step ${diverged + 1}.`),
-    h("table", { class: "stats steps" }, headings(["Left", "Duration", "Right", "Duration"]),
-      h("tbody", {}, rows.slice(0, shown).map((r, i) => h("tr", { class: i === diverged ? "first" : !r.left || !r.right ? "only" : "" }, cell(r.left, a), cell(r.right, b))))),
-    (cut || rows.length > shown) && h("p", { class: "dim" }, `Only the first ${count(Math.min(rows.length, shown))} steps are shown.`),
-  ];
 }
 
 // difference has a line for everything that took time in one of the two.

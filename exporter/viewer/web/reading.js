@@ -196,41 +196,29 @@ export function diffLines(before, after) {
   ];
 }
 
-/** @param {string[]} a @param {string[]} b */
+/** @param {string[]} a @param {string[]} b @returns {DiffLine[]} */
 function middle(a, b) {
-  /** @type {(list: string[]) => DiffLine[]} */
-  const removed = (list) => list.map((text) => ({ sign: "-", text }));
-  /** @type {(list: string[]) => DiffLine[]} */
-  const added = (list) => list.map((text) => ({ sign: "+", text }));
-  if (a.length * b.length > 1e6) return [...removed(a), ...added(b)];
-  const { pairs } = longestCommon(a, b);
-  const lines = [];
-  let i = 0, j = 0;
-  for (const [x, y] of [...pairs, [a.length, b.length]]) {
-    lines.push(...removed(a.slice(i, x)), ...added(b.slice(j, y)));
-    if (x < a.length) lines.push({ sign: " ", text: a[x] });
-    i = x + 1;
-    j = y + 1;
-  }
-  return lines;
+  if (a.length * b.length > 1e6) return [...a.map((text) => ({ sign: "-", text })), ...b.map((text) => ({ sign: "+", text }))];
+  return weave(a, b, (line) => line).map(({ left, right }) => (left === null ? { sign: "+", text: right ?? "" } : { sign: right === null ? "-" : " ", text: left }));
 }
 
-// longestCommon returns the pairs of indexes of a longest common subsequence.
-/** @param {string[]} a @param {string[]} b */
-export function longestCommon(a, b) {
-  const width = b.length + 1;
+// weave pairs what is the same in two lists, in order: a longest common subsequence.
+/** @template T @param {T[]} a @param {T[]} b @param {(item: T) => string} keyOf */
+export function weave(a, b, keyOf) {
+  const x = a.map(keyOf), y = b.map(keyOf), width = b.length + 1;
   const best = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
-      best[i * width + j] = a[i] === b[j] ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+      best[i * width + j] = x[i] === y[j] ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
     }
   }
-  /** @type {[number, number][]} */
+  /** @type {Pair<T>[]} */
   const pairs = [];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) pairs.push([i++, j++]);
-    else if (best[(i + 1) * width + j] >= best[i * width + j + 1]) i++;
-    else j++;
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    const both = i < a.length && j < b.length;
+    if (both && x[i] === y[j]) pairs.push({ left: a[i++], right: b[j++] });
+    else if (j === b.length || both && best[(i + 1) * width + j] >= best[i * width + j + 1]) pairs.push({ left: a[i++], right: null });
+    else pairs.push({ left: null, right: b[j++] });
   }
-  return { pairs };
+  return pairs;
 }

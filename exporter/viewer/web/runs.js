@@ -27,26 +27,27 @@ function cost(m) {
   return [...(m.statedRuns ? part(m.stated, m.statedRuns, "") : []), m.statedRuns && m.computedRuns ? " + " : "", ...(m.computedRuns ? part(m.computed, m.computedRuns, " computed") : [])].flat();
 }
 
-/** @type {(key: keyof Measures, title: string, format: (v: number) => string, long?: string) => Column<Group>} */
-const measured = (key, title, format, long) => ({ key, title, long, cell: (g) => format(/** @type {number} */ (g[key])) });
+/** @type {(key: keyof Measures, title: string, format: (v: number) => string) => Column<Group>} */
+const measured = (key, title, format) => ({ key, title, cell: (g) => format(/** @type {number} */ (g[key])) });
 
 /** @type {Column<Group>[]} */
 const columns = [
   measured("runs", "Runs", count), measured("failed", "Failed", number),
-  measured("durationP50", "Duration p50", time), measured("durationP95", "p95", time, "Duration p95"),
-  measured("firstP50", "First chunk p50", time), measured("firstP95", "p95", time, "First chunk p95"),
-  measured("toolP50", "Tool call p50", time), measured("toolP95", "p95", time, "Tool call p95"),
-  measured("tools", "Tool calls", number), measured("toolErrors", "Failed", number, "Tool calls failed"),
+  measured("durationP50", "Duration p50", time), measured("durationP95", "p95", time),
+  measured("firstP50", "First chunk p50", time), measured("firstP95", "p95", time),
+  measured("toolP50", "Tool call p50", time), measured("toolP95", "p95", time),
+  measured("tools", "Tool calls", number), measured("toolErrors", "Failed", number),
   measured("input", "Tokens in", roughly), measured("output", "Tokens out", roughly), { key: "stated", title: "Cost", cell: cost },
 ];
 
 const states = [["", "any state"], ["failed", "with errors"]];
 const groupings = ["day", "agent", "model", "folder"];
-const mostShown = 100; // rows of a table
+const mostShown = 20; // rows of a table
 
 /** @param {Place} place @returns {View} */
 export function runsView({ main, crumbs, signal, address }) {
-  crumbs.replaceChildren(toList(), h("span", {}, "Runs over time"));
+  const list = toList();
+  crumbs.replaceChildren(list, h("span", {}, "Runs over time"));
   document.title = "Runs over time · spantee";
   /** @type {(label: string, names: string[]) => HTMLSelectElement} */
   const choose = (label, names) => {
@@ -56,18 +57,15 @@ export function runsView({ main, crumbs, signal, address }) {
   };
   const by = choose("by", groupings), measure = choose("chart", Object.keys(measures));
   const filters = new Filters(address, states, () => load());
-  const list = h("a", { class: "quiet" }, "List of sessions");
   const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" });
-  const [peaks, table, difference, tools, failures] = ["peaks", "scroll", "", "scroll", "scroll"].map((name) => h("div", { class: name }));
-  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, difference, tools, failures);
-  main.append(h("div", { class: "tools" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure), h("span", { class: "grow" }), list), page);
+  const [peaks, table, tools, failures] = ["peaks", "scroll", "scroll", "scroll"].map((name) => h("div", { class: name }));
+  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, tools, failures);
+  main.append(h("div", { class: "tools" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure)), page);
   /** @type {Record<string, string>} */
-  const sort = { sort: address.get("sort") ?? "name", tools: address.get("tools") ?? "-total" };
+  const sort = { sort: address.get("sort") ?? "", tools: address.get("tools") ?? "" };
   let only = address.getAll("only");
   /** @type {RunsAnswer | undefined} */
   let answer;
-  /** @type {string[]} */
-  let picked = [];
 
   async function load() {
     const query = parameters(filters.chosen);
@@ -93,27 +91,25 @@ export function runsView({ main, crumbs, signal, address }) {
   }
 
   // sorted is a table whose columns sort it.
-  /** @template T @param {string} name @param {string} kind @param {Column<T>[]} columns @param {T[]} rows @param {T} [sum] @param {(row: T) => Child} [before] */
-  function sorted(name, kind, columns, rows, sum, before) {
+  /** @template T @param {string} name @param {string} kind @param {Column<T>[]} columns @param {T[]} rows @param {T} [sum] */
+  function sorted(name, kind, columns, rows, sum) {
     const head = columns.map(({ key, title }, i) => h("th", { scope: "col", class: i ? "num" : "", "aria-sort": sort[name] === key ? "ascending" : sort[name] === `-${key}` ? "descending" : "none" },
       h("button", { type: "button", class: "quiet", onclick: () => {
         sort[name] = sort[name] === `-${key}` || i === 0 && sort[name] !== key ? key : `-${key}`;
         redraw();
       } }, title)));
-    /** @type {(row: T, first: Child, kind?: string) => Element} */
-    const line = (row, first, kind) => h("tr", { class: kind }, before && h("td", {}, first),
-      columns.map(({ cell }, i) => (i ? h("td", { class: "num" }, cell(row)) : h("th", { scope: "row" }, cell(row)))));
-    return h("table", { class: `stats ${kind}` },
-      h("thead", {}, h("tr", {}, before && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Compare")), head)),
-      h("tbody", {}, sortBy(rows, sort[name]).slice(0, mostShown).map((row) => line(row, before?.(row)))),
-      sum && h("tfoot", {}, line(sum, "", "sum")));
+    /** @type {(row: T, kind?: string) => Element} */
+    const line = (row, kind) => h("tr", { class: kind }, columns.map(({ cell }, i) => (i ? h("td", { class: "num" }, cell(row)) : h("th", { scope: "row" }, cell(row)))));
+    return [
+      h("table", { class: `stats ${kind}` }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, sortBy(rows, sort[name]).slice(0, mostShown).map((row) => line(row))), sum && h("tfoot", {}, line(sum, "sum"))),
+      rows.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(rows.length)} are shown.`),
+    ];
   }
 
   function redraw() {
     if (signal.aborted || !answer) return;
     const { all, groups, peaks: most, tools: called, errors: wrong, days, unindexed } = answer;
-    history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, sort: sort.sort === "name" ? "" : sort.sort,
-      tools: sort.tools === "-total" ? "" : sort.tools, only }));
+    history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, ...sort, only }));
     list.href = writeAddress([], filters.chosen);
     const on = only.some((o) => o.startsWith("day:")) ? 1 : days.length;
     fill(total, [`${plural(all.runs, "run")} on ${plural(all.runs ? on : 0, "day")}`, `${count(all.failed)} failed`,
@@ -130,16 +126,13 @@ export function runsView({ main, crumbs, signal, address }) {
     /** @type {Column<Group>} */
     const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
     const known = columns.filter(({ key }) => groups.some((g) => g[key] || key === "stated" && g.computedRuns));
-    fill(table, sorted("sort", "runs", [name, ...known], groups, { ...all, name: "All" }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
-      checked: picked.includes(g.name), disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) })),
-      groups.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(groups.length)} are shown.`));
-    compareGroups(groups);
-    fill(tools, called.length > 0 && h("h2", {}, "Tools"), called.length > 0 && sorted("tools", "tools-table", [
+    fill(table, sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups, { ...all, name: "All" }));
+    fill(tools, called.length > 0 && [h("h2", {}, "Tools"), ...sorted("tools", "tools-table", [
       { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
       { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
       { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => (t.p50 === null ? "–" : duration(t.total)) },
       { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
-    ], called.map((t) => ({ ...t, rate: t.failed / t.calls }))));
+    ], called.map((t) => ({ ...t, rate: t.failed / t.calls })))]);
     fill(failures, wrong.length > 0 && h("h2", {}, "Errors"), wrong.length > 0 && h("table", { class: "stats" },
       headings(["Error", "Runs"]),
       h("tbody", {}, wrong.slice(0, mostShown).map((e) => h("tr", {}, h("th", { scope: "row" }, to("error", e.name)), h("td", { class: "num" }, count(e.runs)))))));
@@ -163,22 +156,6 @@ export function runsView({ main, crumbs, signal, address }) {
     plot?.destroy();
   });
 
-  /** @param {string} name */
-  function pick(name) {
-    picked = picked.includes(name) ? picked.filter((p) => p !== name) : [...picked, name];
-    redraw();
-  }
-
-  /** @param {Group[]} groups */
-  function compareGroups(groups) {
-    const [a, b] = picked.map((name) => groups.find((g) => g.name === name));
-    difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
-      headings(["Measure", a.name, b.name, "Change"]),
-      h("tbody", {}, columns.map(({ key, title, long, cell }) => h("tr", {},
-        h("th", { scope: "row" }, long ?? title), h("td", { class: "num" }, cell(a)), h("td", { class: "num" }, cell(b)),
-        h("td", { class: "num" }, change(Number(a[key]), Number(b[key])))))))] : []));
-  }
-
   load();
   let waiting = 0;
   return { changed: () => {
@@ -199,11 +176,3 @@ const measures = {
   tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly },
   cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: money },
 };
-
-/** @param {number} a @param {number} b */
-function change(a, b) {
-  if (!a || !b) return "–";
-  const part = b / a - 1;
-  if (Math.abs(part) < 0.005) return "same";
-  return `${part > 0 ? "+" : part < 0 ? "−" : ""}${percent(Math.abs(part))}`;
-}
