@@ -36,7 +36,7 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	errorType := ""
 	if ev.Failed {
 		errorType = r.stream.names.pass(ev.Status)
-		r.doubts.rejected(a.tool)
+		r.doubts.Rejected(a.tool)
 	}
 	r.stream.facts(nil, ev.Facts, &a.content)
 	a.inv.question.answered = at

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/doubts"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -54,6 +55,37 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		return
 	}
 	r.emitRoot(s)
+}
+
+// endDoubts records what is still open when the run ends.
+func (r *run) endDoubts() {
+	d := &r.doubts
+	d.Open = r.counts.tools - d.Ended
+	for _, t := range r.tools {
+		if t.inv.task != nil {
+			d.Open-- // it belongs to a sub-agent that works on in the background
+		}
+	}
+	for _, t := range r.tasks {
+		if t.over == 0 {
+			d.Running++
+		}
+	}
+}
+
+// addDoubts adds to a root what makes it doubtful.
+func (r *run) addDoubts(root *span) {
+	var names []string
+	ended := doubts.Run{Tools: r.counts.tools, Unknown: r.counts.unknown, ResultOnly: r.resultOnly, Failed: root.errorType != ""}
+	r.doubts.Of(ended, func(name, key string, count int) {
+		names = append(names, name)
+		if key != "" {
+			root.attributes.int(key, int64(count))
+		}
+	})
+	if len(names) > 0 {
+		root.attributes.words(semconv.Doubts, names...)
+	}
 }
 
 // settle finalizes the times of a run, and returns its end.

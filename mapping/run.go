@@ -38,7 +38,7 @@ func (r *run) apply(ev *agent.Event) {
 	}
 
 	if inv == r.main {
-		r.doubts.said(ev)
+		r.doubts.Said(ev)
 	}
 	switch ev.Kind {
 	case agent.RunStart:
@@ -184,7 +184,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.worded && !r.doubts.silent
+	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.Answered()
 	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
 	broke := why
 	if r.failure.reported && why == errIncomplete {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/doubts"
+	"github.com/spantee/spantee/mapping/repeats"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -80,7 +82,7 @@ func (l *timeline) rootNotices() []event {
 // maxRepeats returns the longest repetition by the agent or a sub-agent.
 func (l *timeline) maxRepeats() (most int) {
 	for _, inv := range l.order {
-		most = max(most, inv.repeats.max)
+		most = max(most, inv.repeats.Max)
 	}
 	return most
 }
@@ -136,7 +138,7 @@ type run struct {
 	ids    ids
 	timeline
 	account
-	doubts doubts
+	doubts doubts.Doubts
 
 	events     int
 	began      bool // there was a RunStart
@@ -196,7 +198,7 @@ type invocation struct {
 	hasOutput  bool    // the model has produced something
 	firstChunk instant // when it first did, 0 if that is unknown
 	modelTime  instant // how long the agent has waited for the model
-	repeats    repeats
+	repeats    repeats.Repeats
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
 	ended      bool

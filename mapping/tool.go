@@ -98,7 +98,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		t.skill = call.Skill
 	}
 	if t.repeat == 0 && len(call.Arguments) > 0 {
-		t.repeat = t.inv.repeats.called(call)
+		t.repeat = t.inv.repeats.Called(call)
 	}
 	if call.Subagent != "" {
 		t.subagent = r.stream.names.pass(call.Subagent)
@@ -221,7 +221,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if call == nil {
 		call = &agent.Tool{}
 	}
-	r.doubts.called(t, ev, call)
+	r.doubts.Called(t.id, ev, call, t.inv.ref == rootRef, t.command)
 	c := r.stream.capture
 	a := &t.arguments
 	answered := content.Attributes{}
@@ -534,7 +534,9 @@ func (r *run) stopTask(t *tool, at instant) {
 	delete(r.tasks, t.taskKey())
 	if t.over == 0 {
 		t.estimated = true
-		r.doubts.running += once(!r.ended)
+		if !r.ended {
+			r.doubts.Running++
+		}
 	}
 	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
 }

@@ -1,4 +1,5 @@
-package mapping
+// Package repeats detects an agent that repeats itself.
+package repeats
 
 import (
 	"hash/maphash"
@@ -17,20 +18,20 @@ const maxPeriod = 4
 // as text.
 const maxDepth = 32
 
-// repeats detects an agent that repeats itself. It remembers calls only by a hash
-// with a random seed that never leaves the process: the hash reveals nothing,
-// whatever the content level.
-type repeats struct {
+// Repeats are an agent's latest calls. They are remembered only by a hash with a random seed
+// that never leaves the process: the hash reveals nothing, whatever the content level.
+type Repeats struct {
 	seed    maphash.Seed
 	seeded  bool
 	last    [maxPeriod]uint64 // calls, the newest first
 	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
-	max     int
+
+	Max int // how often a call was made in a row, at most
 }
 
-// called adds a call. It returns how many times in a row the agent has made this
+// Called adds a call. It returns how many times in a row the agent has made this
 // call, or the round of calls that it completes; 1 if the call is new.
-func (p *repeats) called(call *agent.Tool) int {
+func (p *Repeats) Called(call *agent.Tool) int {
 	if !p.seeded {
 		p.seed, p.seeded = maphash.MakeSeed(), true
 	}
@@ -46,20 +47,20 @@ func (p *repeats) called(call *agent.Tool) int {
 	}
 	copy(p.last[1:], p.last[:])
 	p.last[0] = hash
-	p.max = max(p.max, repeat)
+	p.Max = max(p.Max, repeat)
 	return repeat
 }
 
 // hash returns the hash of a tool and its arguments, however their JSON is
 // formatted. It is never zero.
-func (p *repeats) hash(call *agent.Tool) uint64 {
+func (p *Repeats) hash(call *agent.Tool) uint64 {
 	arguments := p.value(&jsonscan.Reader{B: call.Arguments}, 0)
 	return p.pair(maphash.String(p.seed, call.Name), arguments) | 1
 }
 
 // value hashes the next value. It ignores the order of members, and the id of the
 // call, which some tools have among their arguments.
-func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
+func (p *Repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 	switch c := r.Peek(); {
 	case depth == maxDepth:
 		return maphash.Bytes(p.seed, r.Raw())
@@ -86,4 +87,4 @@ func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 }
 
 // pair hashes two numbers.
-func (p *repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }
+func (p *Repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }

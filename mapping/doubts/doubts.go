@@ -1,4 +1,6 @@
-package mapping
+// Package doubts collects what may make a run's success doubtful. Each doubt is a fact of the
+// stream.
+package doubts
 
 import (
 	"bytes"
@@ -9,19 +11,27 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// doubts collects what may make a run's success doubtful. Each doubt is a fact of the stream.
-type doubts struct {
+// Doubts are what a run has shown so far.
+type Doubts struct {
 	worded        bool // the main agent has said a word
 	silent        bool // and none since the result of its last call
 	blank         bool // the result states the final text, and that is empty
 	commandFailed bool // the last shell command that ran to its end in the foreground
-	ended         int  // calls that have a result
 
 	denied   int             // calls that were refused
 	deniedBy map[string]bool // ids of the calls that are counted because an approval was rejected
 	unnamed  int             // rejected approvals that name no call
 
-	running, open int // when the run ended: work in the background, and calls
+	Ended         int // calls that have a result
+	Running, Open int // when the run ended: work in the background, and calls
+}
+
+// A Run is what else is known of a run that has ended.
+type Run struct {
+	Tools      int  // calls
+	Unknown    int  // lines of unknown types
+	ResultOnly bool // it was a result and nothing else
+	Failed     bool
 }
 
 // doubtful are the doubts in the order of their names, each with how often it holds, the
@@ -29,16 +39,16 @@ type doubts struct {
 var doubtful = []struct {
 	name, key string
 	ofSuccess bool
-	count     func(r *run) int
+	count     func(*Doubts, Run) int
 }{
-	{semconv.DoubtBackground, semconv.RunningTasks, false, func(r *run) int { return r.doubts.running }},
-	{semconv.DoubtDenied, semconv.DeniedCalls, false, func(r *run) int { return r.doubts.denied }},
-	{semconv.DoubtEmptyAnswer, "", true, func(r *run) int { return once(r.doubts.blank || !r.doubts.worded && !r.resultOnly) }},
-	{semconv.DoubtEndsOnTool, "", true, func(r *run) int { return once(r.doubts.silent) }},
-	{semconv.DoubtCommandFailed, "", false, func(r *run) int { return once(r.doubts.commandFailed) }},
-	{semconv.DoubtNoWork, "", true, func(r *run) int { return once(!r.doubts.worded && r.counts.tools == 0 && !r.resultOnly) }},
-	{semconv.DoubtOpenCalls, semconv.OpenCalls, false, func(r *run) int { return r.doubts.open }},
-	{semconv.DoubtUnknownLines, "", false, func(r *run) int { return r.counts.unknown }}, // semconv.UnknownLines says how many
+	{semconv.DoubtBackground, semconv.RunningTasks, false, func(d *Doubts, _ Run) int { return d.Running }},
+	{semconv.DoubtDenied, semconv.DeniedCalls, false, func(d *Doubts, _ Run) int { return d.denied }},
+	{semconv.DoubtEmptyAnswer, "", true, func(d *Doubts, r Run) int { return once(d.blank || !d.worded && !r.ResultOnly) }},
+	{semconv.DoubtEndsOnTool, "", true, func(d *Doubts, _ Run) int { return once(d.silent) }},
+	{semconv.DoubtCommandFailed, "", false, func(d *Doubts, _ Run) int { return once(d.commandFailed) }},
+	{semconv.DoubtNoWork, "", true, func(d *Doubts, r Run) int { return once(!d.worded && r.Tools == 0 && !r.ResultOnly) }},
+	{semconv.DoubtOpenCalls, semconv.OpenCalls, false, func(d *Doubts, _ Run) int { return d.Open }},
+	{semconv.DoubtUnknownLines, "", false, func(_ *Doubts, r Run) int { return r.Unknown }}, // semconv.UnknownLines says how many
 }
 
 func once(holds bool) int {
@@ -48,26 +58,18 @@ func once(holds bool) int {
 	return 0
 }
 
-// addDoubts adds to a root what makes it doubtful.
-func (r *run) addDoubts(root *span) {
-	var names []string
-	for _, d := range doubtful {
-		n := d.count(r)
-		if n == 0 || d.ofSuccess && root.errorType != "" {
-			continue
+// Of calls do with each doubt about a run: its name, and, if key is not "", the attribute that
+// says how often it holds.
+func (d *Doubts) Of(r Run, do func(name, key string, count int)) {
+	for _, doubt := range doubtful {
+		if n := doubt.count(d, r); n > 0 && (!doubt.ofSuccess || !r.Failed) {
+			do(doubt.name, doubt.key, n)
 		}
-		names = append(names, d.name)
-		if d.key != "" {
-			root.attributes.int(d.key, int64(n))
-		}
-	}
-	if len(names) > 0 {
-		root.attributes.words(semconv.Doubts, names...)
 	}
 }
 
-// said takes the words of the main agent from an event.
-func (d *doubts) said(ev *agent.Event) {
+// Said takes the words of the main agent from an event.
+func (d *Doubts) Said(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.TextDelta, agent.TextMessage:
 		if (!d.worded || d.silent) && !isBlank(ev.Text) {
@@ -81,22 +83,23 @@ func (d *doubts) said(ev *agent.Event) {
 
 func isBlank(escaped []byte) bool { return len(bytes.TrimSpace(jsonscan.Unquote(escaped))) == 0 }
 
-// called takes the result of a call.
-func (d *doubts) called(t *tool, ev *agent.Event, call *agent.Tool) {
-	d.ended++
+// Answered reports whether the main agent has said a word since its last call.
+func (d *Doubts) Answered() bool { return d.worded && !d.silent }
+
+// Called takes the result of a call, which may be the main agent's, and a shell command.
+func (d *Doubts) Called(id string, ev *agent.Event, call *agent.Tool, main, command bool) {
+	d.Ended++
 	background := call.OutcomeFacts.Find(semconv.ToolIsBackground) != nil
 	if background && ev.Estimated { // it has no result: it runs on, unheard
-		d.running++
+		d.Running++
 		return
 	}
-	if t.inv.ref == rootRef {
-		d.silent = true
-	}
+	d.silent = d.silent || main
 	if isDenial(call) {
-		d.deny(t.id)
+		d.deny(id)
 		return
 	}
-	if !t.command || background || brokenOff[call.ErrorType] || call.OutcomeFacts.Find(semconv.ToolAborted) != nil {
+	if !command || background || brokenOff[call.ErrorType] || call.OutcomeFacts.Find(semconv.ToolAborted) != nil {
 		return // no command, or not one that ran to its end in the foreground
 	}
 	d.commandFailed = call.ErrorType != ""
@@ -118,7 +121,7 @@ func isDenial(call *agent.Tool) bool {
 }
 
 // deny counts a call that was refused, unless its approval has counted it.
-func (d *doubts) deny(call string) {
+func (d *Doubts) deny(call string) {
 	switch {
 	case d.deniedBy[call]:
 		delete(d.deniedBy, call)
@@ -129,13 +132,13 @@ func (d *doubts) deny(call string) {
 	}
 }
 
-// rejected counts the call whose approval was rejected. The call may be printed, too.
-func (d *doubts) rejected(call string) {
+// Rejected counts the call whose approval was rejected. The call may be printed, too.
+func (d *Doubts) Rejected(call string) {
 	d.denied++
 	switch {
 	case call == "":
 		d.unnamed++
-	case len(d.deniedBy) < maxOpen:
+	case len(d.deniedBy) < maxDenied:
 		if d.deniedBy == nil {
 			d.deniedBy = map[string]bool{}
 		}
@@ -143,16 +146,5 @@ func (d *doubts) rejected(call string) {
 	}
 }
 
-// endDoubts records what is still open when the run ends.
-func (r *run) endDoubts() {
-	d := &r.doubts
-	d.open = r.counts.tools - d.ended
-	for _, t := range r.tools {
-		if t.inv.task != nil {
-			d.open-- // it belongs to a sub-agent that works on in the background
-		}
-	}
-	for _, t := range r.tasks {
-		d.running += once(t.over == 0)
-	}
-}
+// maxDenied is how many rejected calls are remembered until they are printed.
+const maxDenied = 2_000

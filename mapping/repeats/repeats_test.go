@@ -1,4 +1,4 @@
-package mapping
+package repeats
 
 import (
 	"fmt"
@@ -20,11 +20,11 @@ func TestRepeats(t *testing.T) {
 		"A.1 A.2 A.3":             "1 1 1",
 		"A.1 B.1":                 "1 1",
 	} {
-		var p repeats
+		var p Repeats
 		var got []string
 		for call := range strings.FieldsSeq(calls) {
 			name, argument, _ := strings.Cut(call, ".")
-			got = append(got, fmt.Sprint(p.called(&agent.Tool{Name: name, Arguments: []byte(`{"x":"` + argument + `"}`)})))
+			got = append(got, fmt.Sprint(p.Called(&agent.Tool{Name: name, Arguments: []byte(`{"x":"` + argument + `"}`)})))
 		}
 		if got := strings.Join(got, " "); got != want {
 			t.Errorf("%s: %s, want %s", calls, got, want)
@@ -33,25 +33,25 @@ func TestRepeats(t *testing.T) {
 }
 
 func TestCanonicalArguments(t *testing.T) {
-	var p repeats
+	var p Repeats
 	for i, arguments := range []string{
 		`{"a":1,"b":{"c":"é","d":[1,2]},"toolCallId":"1"}`,
 		`{ "b": {"d":[1,2], "c":"\u00e9"}, "toolCallId":"2", "a":1 }`,
 		`{"toolCallId":"3","a":1.0,"b":{"c":"é","d":[1,2]}}`,
 	} {
-		if got := p.called(&agent.Tool{Name: "t", Arguments: []byte(arguments)}); got != i+1 {
+		if got := p.Called(&agent.Tool{Name: "t", Arguments: []byte(arguments)}); got != i+1 {
 			t.Errorf("%s is call %d in a row, want %d", arguments, got, i+1)
 		}
 	}
 	for _, other := range []string{`{"a":1,"b":{"c":"é","d":[2,1]}}`, `{"a":`, `{"a":2}`, `{"a":null}`, `{"a":"1"}`, `{"a":[1]}`, `[{"a":1}]`, `"a"`, strings.Repeat("[", 10_000)} {
-		if got := p.called(&agent.Tool{Name: "t", Arguments: []byte(other)}); got != 1 {
+		if got := p.Called(&agent.Tool{Name: "t", Arguments: []byte(other)}); got != 1 {
 			t.Errorf("%.20s is call %d in a row", other, got)
 		}
 	}
 	seeds := map[uint64]bool{}
 	for range 8 {
-		var p repeats
-		p.called(&agent.Tool{Name: "t", Arguments: []byte("{}")})
+		var p Repeats
+		p.Called(&agent.Tool{Name: "t", Arguments: []byte("{}")})
 		seeds[p.last[0]] = true
 	}
 	if len(seeds) < 8 {
