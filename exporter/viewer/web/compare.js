@@ -3,7 +3,7 @@
 
 import { alignLines } from "./align.js";
 import { timeSpent } from "./breakdown.js";
-import { fill, h, headings } from "./dom.js";
+import { fill, h, headings, stepButton } from "./dom.js";
 import { parseFilter } from "./finding.js";
 import { count, duration, plural } from "./format.js";
 import { rowHeight } from "./layout.js";
@@ -21,8 +21,6 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   const timeline = new Timeline();
   const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
   const where = h("span", { class: "dim found", role: "status" });
-  /** @type {(way: number, name: string, arrow: string) => Element} */
-  const jump = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, title: name, onclick: () => go(way) }, arrow);
   const table = h("div", { class: "page", tabindex: "0", role: "region", "aria-label": "Where the time went" });
   const sides = ids.map((id) => {
     const head = h("div", { class: "head-facts" });
@@ -42,7 +40,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     }, (e) => fill(head, h("h1", {}, "No such session"), h("p", {}, `${id}: ${e.message}`)));
     return { element, loader, waterfall };
   });
-  main.append(h("div", { class: "tools" }, filter, jump(-1, "Previous difference", "↑"), jump(1, "Next difference", "↓"), where),
+  main.append(h("div", { class: "tools" }, filter, stepButton(-1, "Previous difference", go), stepButton(1, "Next difference", go), where),
     h("div", { class: "sides" }, sides.map((s) => s.element)), table);
   filter.addEventListener("input", () => {
     for (const { waterfall } of sides) if (waterfall.trace) waterfall.filter(parseFilter(filter.value));

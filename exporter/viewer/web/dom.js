@@ -69,6 +69,10 @@ export function help(rows) {
 /** @param {KeyboardEvent} e */
 export const inField = (e) => e.target instanceof Element && e.target.closest("input:not([type=checkbox]), select") !== null;
 
+// stepButton leads to the next or the previous of something.
+/** @param {number} way @param {string} name @param {(way: number) => void} go */
+export const stepButton = (way, name, go) => h("button", { type: "button", class: "quiet step", "aria-label": name, title: name, onclick: () => go(way) }, way < 0 ? "↑" : "↓");
+
 // copyButton copies text, and says that it did.
 /** @param {string} text @param {string} label */
 export function copyButton(text, label) {

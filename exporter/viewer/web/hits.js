@@ -3,7 +3,7 @@
 // marks in the texts beside the waterfall.
 
 import { getHits } from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, stepButton } from "./dom.js";
 import { count, plural } from "./format.js";
 
 // marked are the pieces of a text, of which every second was found.
@@ -28,10 +28,10 @@ export class Search {
     this.hits = [];
     this.where = h("span", { role: "status" });
     this.excerpt = h("span", { class: "dim excerpt" });
-    /** @type {(way: number, name: string, arrow: string) => Element} */
-    const step = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, onclick: () => this.go(this.at + way) }, arrow);
+    /** @type {(way: number) => void} */
+    const step = (way) => this.go(this.at + way);
     this.element = h("div", { class: "hits-line" }, h("span", {}, "Search: ", h("b", {}, words)),
-      step(-1, "Previous hit", "↑"), step(1, "Next hit", "↓"), this.where, this.excerpt,
+      stepButton(-1, "Previous hit", step), stepButton(1, "Next hit", step), this.where, this.excerpt,
       h("button", { type: "button", class: "quiet", onclick: () => {
         this.mark(null);
         this.element.remove();

@@ -4,9 +4,8 @@
 
 import { waited } from "./bars.js";
 import { h } from "./dom.js";
-import { onTheme } from "./theme.js";
 import { lanes } from "./trace.js";
-import { Pen } from "./pen.js";
+import { Pen, keepDrawn } from "./pen.js";
 
 const height = 34;
 const mostLanes = 8;
@@ -19,18 +18,10 @@ export class Minimap {
   /** @param {Timeline} timeline @param {AbortSignal} signal */
   constructor(timeline, signal) {
     this.timeline = timeline;
-    this.canvas = h("canvas", { class: "minimap", "aria-hidden": "true", title: "Drag to zoom, double-click for all" });
-    this.element = this.canvas;
-    this.pen = new Pen(this.canvas);
+    this.element = h("canvas", { class: "minimap", "aria-hidden": "true", title: "Drag to zoom, double-click for all" });
+    this.pen = new Pen(this.element);
     this.drawn = new Pen(document.createElement("canvas")); // the session without the mark
-    timeline.views.add(this);
-    const resized = new ResizeObserver(() => this.layout());
-    resized.observe(this.canvas.parentElement ?? this.canvas);
-    onTheme(() => this.layout(), signal);
-    signal.addEventListener("abort", () => {
-      resized.disconnect();
-      timeline.views.delete(this);
-    });
+    keepDrawn(this, this.element, timeline, signal);
     this.listen();
   }
 
@@ -41,10 +32,10 @@ export class Minimap {
   }
 
   layout() {
-    this.width = this.canvas.clientWidth;
+    this.width = this.element.clientWidth;
     if (!this.width || !this.trace) return;
     this.pen.size(this.width, height);
-    this.canvas.style.width = ""; // as wide as its place
+    this.element.style.width = ""; // as wide as its place
     this.drawn.size(this.width, height);
     this.paint();
     this.redraw();
@@ -53,7 +44,7 @@ export class Minimap {
   /** @param {number} at */
   x(at) { return at / this.timeline.total * this.width; }
   /** @param {MouseEvent} e */
-  at(e) { return (e.clientX - this.canvas.getBoundingClientRect().left) / this.width * this.timeline.total; }
+  at(e) { return (e.clientX - this.element.getBoundingClientRect().left) / this.width * this.timeline.total; }
 
   paint() {
     const pen = this.drawn;
@@ -94,7 +85,7 @@ export class Minimap {
   }
 
   listen() {
-    const { canvas, timeline } = this;
+    const { element: canvas, timeline } = this;
     canvas.addEventListener("dblclick", () => timeline.fit());
     canvas.addEventListener("wheel", (e) => {
       e.preventDefault();

@@ -1,7 +1,7 @@
 // @ts-check
 // A Pen draws on a canvas, in the colors of base.css.
 
-import { color } from "./theme.js";
+import { color, onTheme } from "./theme.js";
 
 const sans = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const fonts = {
@@ -11,6 +11,19 @@ const fonts = {
   number: `12px ${sans}`,
 };
 const ellipsis = "…";
+
+// keepDrawn has a view drawn again when its box or the theme changes, until signal is aborted.
+/** @param {TimeView & { layout(): void }} view @param {Element} box @param {Timeline} timeline @param {AbortSignal} signal */
+export function keepDrawn(view, box, timeline, signal) {
+  timeline.views.add(view);
+  const resized = new ResizeObserver(() => view.layout());
+  resized.observe(box);
+  onTheme(() => view.layout(), signal);
+  signal.addEventListener("abort", () => {
+    resized.disconnect();
+    timeline.views.delete(view);
+  });
+}
 
 export class Pen {
   /** @param {HTMLCanvasElement} canvas */

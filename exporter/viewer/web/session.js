@@ -4,7 +4,7 @@
 import { change, exportPath, getSession, getSteps, listSessions, offline, oneAtATime } from "./api.js";
 import { Details } from "./details.js";
 import { divider } from "./divider.js";
-import { copyButton, fill, h, help, inField } from "./dom.js";
+import { copyButton, fill, h, help, inField, stepButton } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural } from "./format.js";
 import { Search } from "./hits.js";
@@ -47,13 +47,12 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     open() { side.choose("Span")?.focus(); },
     rows: () => tally(),
   });
-  /** @type {(way: number) => Element} */
-  const steps = (way) => h("button", { type: "button", class: "quiet step", "aria-label": way < 0 ? "Previous" : "Next",
-    title: way < 0 ? "Previous match, or error" : "Next match, or error", onclick: () => waterfall.step(way, stepWanted()) }, way < 0 ? "↑" : "↓");
+  /** @type {(way: number) => void} */
+  const step = (way) => waterfall.step(way, stepWanted());
   const split = h("div", { class: "split" },
     h("section", { class: "chart", "aria-label": "Waterfall" },
       h("div", { class: "overview" }, minimap.element),
-      h("div", { class: "tools" }, filter, steps(-1), steps(1), tallied, h("span", { class: "grow" }), fold, help(keys)),
+      h("div", { class: "tools" }, filter, stepButton(-1, "Previous match, or error", step), stepButton(1, "Next match, or error", step), tallied, h("span", { class: "grow" }), fold, help(keys)),
       waterfall.element));
   split.append(divider(split), side.element);
   main.append(head, spent, split);
@@ -116,7 +115,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     document.title = `${title(trace.session)} · spantee`;
     crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
     headline();
-    spent.replaceChildren(...strip(trace, toggleFilter));
+    spent.replaceChildren(strip(trace, toggleFilter));
     timeline.extend(trace.duration);
     minimap.show(trace);
     waterfall.show(trace);
@@ -176,7 +175,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (ticks++ % 4 === 0) {
       headline();
       reader.tick();
-      if (trace.nodes.length < 5000) spent.replaceChildren(...strip(trace, toggleFilter));
+      if (trace.nodes.length < 5000) spent.replaceChildren(strip(trace, toggleFilter));
     }
   }, 250);
   signal.addEventListener("abort", () => clearInterval(clock));
@@ -212,7 +211,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   filter.addEventListener("input", () => setFilter(filter.value));
   filter.addEventListener("keydown", (e) => {
     if (e.key === "Escape") setFilter("");
-    if (e.key === "Enter") waterfall.step(1, stepWanted());
+    if (e.key === "Enter") step(1);
     if (e.key === "Enter" || e.key === "Escape") waterfall.scroller.focus();
   });
   fold.addEventListener("click", () => {

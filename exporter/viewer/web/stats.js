@@ -1,34 +1,20 @@
 // @ts-check
 // Runs over time: what the page makes of the viewer's sums and quantiles.
 
-// localDay is the day of an instant in microseconds, as YYYY-MM-DD.
-/** @param {number} us */
-function localDay(us) {
-  const at = new Date(us / 1e3);
-  /** @type {(n: number) => string} */
-  const two = (n) => String(n).padStart(2, "0");
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-}
-
-// withGaps adds the days without a run, and without any other measure, between the first and the last.
-/** @param {Group[]} days */
-export function withGaps(days) {
-  /** @type {(Partial<Group> & { name: string, runs: number })[]} */
-  const all = [];
-  for (const g of days) {
-    const next = all.length ? new Date(`${all[all.length - 1].name}T12:00`) : null;
-    while (next) {
-      next.setDate(next.getDate() + 1);
-      const name = localDay(next.getTime() * 1e3);
-      if (name >= g.name || all.length > mostDays) break;
-      all.push({ name, runs: 0 });
-    }
-    all.push(g);
-  }
-  return all;
-}
-
 const mostDays = 3660;
+
+// withGaps adds the days without a run, and without any other measure, between the first and the last, unless there are very many.
+/** @param {Group[]} days @returns {(Partial<Group> & { name: string, runs: number })[]} */
+export function withGaps(days) {
+  if (!days.length) return [];
+  const known = new Map(days.map((d) => [d.name, d])), last = days[days.length - 1].name, all = [];
+  for (const at = new Date(`${days[0].name}T12:00`); all.length < mostDays; at.setDate(at.getDate() + 1)) {
+    const name = at.toLocaleDateString("sv"); // YYYY-MM-DD
+    if (name > last) return all;
+    all.push(known.get(name) ?? { name, runs: 0 });
+  }
+  return days;
+}
 
 // sortBy sorts by a column, descending if it begins with -; what has no value comes last, whichever way.
 /** @template T @param {T[]} rows @param {string} column */

@@ -11,29 +11,20 @@ const mostTools = 6;
 // filter is told of the word that finds the spans of a part.
 /** @param {Trace} trace @param {(word: string) => void} filter */
 export function strip(trace, filter) {
-  if (trace.timeless) return [h("p", { class: "dim" }, "Without times: only the order of the steps is known.")];
+  if (trace.timeless) return h("p", { class: "dim" }, "Without times: only the order of the steps is known.");
   const { total, parts } = shorten(timeSpent(trace));
   let tool = 0;
   const painted = parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
-  return [
-    h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p) => {
-      const swatch = h("i");
-      swatch.style.background = p.paint;
-      const words = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total))];
-      const word = wordFor(p);
-      return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, words) : words);
-    })),
-  ];
+  return h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p) => {
+    const swatch = h("i"), word = p.tool ? toolWord(p.tool) : words[p.key];
+    swatch.style.background = p.paint;
+    const said = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total))];
+    return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, said) : said);
+  }));
 }
 
 /** @type {Record<string, string>} */
 const words = { wait: "is:wait", model: "op:chat", approval: "op:approval", background: "op:background" };
-
-/** @param {Part} part */
-function wordFor(part) {
-  if (part.tool) return toolWord(part.tool);
-  return words[part.key];
-}
 
 // shorten makes one of the tools that took least.
 /** @param {{ total: number, parts: Part[] }} spent */

@@ -26,7 +26,7 @@ export class Trace {
   }
 
   // merge takes what the viewer says of the spans that are new, and of all that
-  // are open. It tells whether nodes came or went.
+  // are open. Nodes are changed in place unless some come or go.
   /** @param {Overview} overview */
   merge(overview) {
     this.session = overview.session;
@@ -37,12 +37,8 @@ export class Trace {
     this.open = open;
     for (const bar of overview.spans) this.bars.set(bar.id, bar);
     if (same) for (const bar of open.values()) this.byId.get(bar.id)?.replace(bar);
-    if (same && this.nodes.every((n) => !n.open || n.parts.length === 1)) {
-      this.tick(this.at);
-      return false;
-    }
-    this.link();
-    return true;
+    if (same && this.nodes.every((n) => !n.open || n.parts.length === 1)) this.tick(this.at);
+    else this.link();
   }
 
   link() {
@@ -51,27 +47,12 @@ export class Trace {
     bars.sort(byTime);
     /** @type {Map<string, Node>} */
     const byId = new Map();
-    /** @type {Bar[]} */
-    const deltas = [];
     this.nodes = [];
-    for (const bar of bars) {
-      if (bar.op === "deltas") deltas.push(bar);
-      else {
-        const node = new Node(bar);
-        this.nodes.push(node);
-        byId.set(bar.id, node);
-      }
-    }
-    for (const bar of deltas) {
-      const chat = byId.get(bar.parent);
-      if (chat) {
-        chat.append(bar);
-        byId.set(bar.id, chat);
-      } else { // its chat is missing: it stands in
-        const node = new Node(bar);
-        this.nodes.push(node);
-        byId.set(bar.id, node);
-      }
+    for (const bar of [...bars.filter((b) => b.op !== "deltas"), ...bars.filter((b) => b.op === "deltas")]) {
+      const chat = bar.op === "deltas" ? byId.get(bar.parent) : undefined, node = chat ?? new Node(bar);
+      byId.set(bar.id, node);
+      if (chat) chat.append(bar);
+      else this.nodes.push(node); // deltas stand in for a chat that is missing
     }
     this.byId = byId;
     this.connect(byId);

@@ -5,8 +5,7 @@ import { bar, drawBar } from "./bars.js";
 import { h } from "./dom.js";
 import { gestures } from "./gestures.js";
 import { axisHeight, lead, rowHeight } from "./layout.js";
-import { Pen } from "./pen.js";
-import { onTheme } from "./theme.js";
+import { Pen, keepDrawn } from "./pen.js";
 import { stepLabel, steps } from "./timeline.js";
 import { rowDetail, spoken } from "./words.js";
 
@@ -54,20 +53,13 @@ export class Waterfall {
     this.pen = new Pen(this.canvas);
     Object.assign(this.canvas, { waterfall: this }); // for a look from the console, and the tests
 
-    timeline.views.add(this);
-    const resized = new ResizeObserver(() => this.layout());
-    resized.observe(this.scroller);
+    keepDrawn(this, this.scroller, timeline, signal);
     this.scroller.addEventListener("scroll", () => {
       const { scrollTop, clientHeight, scrollHeight } = this.scroller;
       if (Math.abs(scrollTop - this.scrolled) >= 1) this.following = scrollTop + clientHeight >= scrollHeight - 4;
       this.scrolled = scrollTop;
       this.redraw();
     }, { passive: true });
-    onTheme(() => this.redraw(), signal);
-    signal.addEventListener("abort", () => {
-      resized.disconnect();
-      timeline.views.delete(this);
-    });
     gestures(this);
   }
 
