@@ -60,7 +60,7 @@ export function runsView({ main, crumbs, signal, address }) {
   const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" });
   const [peaks, table, tools, failures] = ["peaks", "scroll", "scroll", "scroll"].map((name) => h("div", { class: name }));
   const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, tools, failures);
-  main.append(h("div", { class: "tools" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure)), page);
+  main.append(h("div", { class: "tools chosen" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure)), page);
   /** @type {Record<string, string>} */
   const sort = { sort: address.get("sort") ?? "", tools: address.get("tools") ?? "" };
   let only = address.getAll("only");
@@ -112,7 +112,7 @@ export function runsView({ main, crumbs, signal, address }) {
     history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, ...sort, only }));
     list.href = writeAddress([], filters.chosen);
     const on = only.some((o) => o.startsWith("day:")) ? 1 : days.length;
-    fill(total, [`${plural(all.runs, "run")} on ${plural(all.runs ? on : 0, "day")}`, `${count(all.failed)} failed`,
+    fill(total, [all.runs ? `${plural(all.runs, "run")} on ${plural(on, "day")} · ${count(all.failed)} failed` : "0 runs",
       all.timeless > 0 && `${plural(all.timeless, "run")} without times`,
       all.statedRuns > 0 && `${money(all.stated)} of ${plural(all.statedRuns, "run")} that ${all.statedRuns === 1 ? "states" : "state"} it`,
       all.computedRuns > 0 && `${money(all.computed)} computed for ${plural(all.computedRuns, "run")} by --prices`,
@@ -126,7 +126,7 @@ export function runsView({ main, crumbs, signal, address }) {
     /** @type {Column<Group>} */
     const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
     const known = columns.filter(({ key }) => groups.some((g) => g[key] || key === "stated" && g.computedRuns));
-    fill(table, sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups, { ...all, name: "All" }));
+    fill(table, groups.length > 0 && sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups, { ...all, name: "All" }));
     fill(tools, called.length > 0 && [h("h2", {}, "Tools"), ...sorted("tools", "tools-table", [
       { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
       { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
