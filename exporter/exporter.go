@@ -11,10 +11,8 @@
 //	  v if it is full
 //	released to whoever takes the lock of the log          spool.Log.Release
 //
-// What was released is also sent at Close, once the queue is empty.
-//
-// If the collector is down at Close, what is left stays in the log, which another process
-// sends (backlog.go).
+// Once the queue is empty, Close also sends what was released. If the collector is down by
+// then, the rest stays in the log, and another process sends it (backlog.go).
 //
 // A [Client] sends the requests. Package exporter/otlp provides clients for OTLP
 // receivers, and package exporter/file one that writes OTLP JSON lines.

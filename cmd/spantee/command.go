@@ -15,7 +15,7 @@ import (
 )
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
-agent's stream through unchanged, and turns each session into a trace:
+agent's stream through unchanged, and turns each run into a trace:
 
   cursor-agent -p --output-format stream-json "fix the test" | spantee | jq .
 

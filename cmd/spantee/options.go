@@ -83,7 +83,7 @@ func (o *options) addBaselineFlag(cmd *cobra.Command) {
 
 // addLogFlag adds --log, which is of no use for what has ended.
 func (o *options) addLogFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr for each step as it ends, and every minute until then")
+	cmd.Flags().BoolVar(&o.log, "log", false, "also print a line on stderr when a step ends, and every minute that it takes")
 }
 
 func addPricesFlag(cmd *cobra.Command, file *string) {

@@ -31,8 +31,8 @@ func lsCommand() *cobra.Command {
 		Short: "List the sessions that the viewer kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
 WORDs, it lists only sessions that have all of them, in the prompt, commands, output,
-errors or ids. A WORD is the beginning of one, a "phrase in quotes" or a field, such as
-tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
+errors or ids. A WORD may be the beginning of a word, a "phrase in quotes", or a field such
+as tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
 
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, listKept)
@@ -63,7 +63,7 @@ func rmCommand() *cobra.Command {
 	return keptCommand(&cobra.Command{
 		Use:   "rm ID...",
 		Short: "Delete kept sessions",
-		Long:  "rm deletes the sessions whose trace ids begin with an ID, each of which must name one session.",
+		Long:  "rm deletes kept sessions. Each ID is the beginning of one session's trace id.",
 		Args:  cobra.MinimumNArgs(1),
 
 		ValidArgsFunction: completeIDs,

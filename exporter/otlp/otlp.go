@@ -3,7 +3,7 @@
 // receiver's answer as an [exporter.UploadError], and the Exporter retries.
 //
 // Spans leave through OpenTelemetry's own clients, otlptracegrpc and otlptracehttp. Package
-// endpoint says why nobody answers them.
+// endpoint finds out why a receiver does not answer.
 //
 // net/http and grpc-go may write to stderr. To prevent that, silence package log and
 // grpclog.

@@ -24,14 +24,13 @@
 //
 // # Locks
 //
-// Some disks have no locks, and locks of another host may not be visible. The log of a
-// process that has not said that it ended is then sent only after nothing was written to it
-// for a day.
+// Some disks have no locks, and locks of another host may not be visible. There, the log of a
+// process that has not marked its end is sent only after a day without a write.
 //
 // # A frozen disk
 //
-// Calls return when the disk does not answer for two seconds in which this process computes
-// nothing. Spans that were not on disk by then count as lost.
+// A call gives up after two seconds without an answer of the disk, not counting time in which
+// this process computes. Spans that were not on disk by then count as lost.
 package spool
 
 import (

@@ -7,9 +7,9 @@
 // an HTTP path that only a spantee viewer serves. A [Feed] first sends an empty
 // request, so that no other backend ever sees an open span.
 //
-// A file uses those after it: viewer, server; runs, list, steps; export, withhold; queue;
-// open, with what a store does in the background: retention, index; search, page; live, update;
-// outline, summary, read, batch; store, span, database.
+// In this order, each file uses only the ones after it: viewer, server; runs, list, steps;
+// export, withhold; queue; open, with what a store does in the background: retention, index;
+// search, page; live, update; outline, summary, read, batch; store, span, database.
 package viewer
 
 import (

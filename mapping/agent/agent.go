@@ -7,8 +7,8 @@
 //
 // To add an agent, write its objectDecoder and its entry in [Agents]: see README.md.
 //
-// A file uses those after it: command, agents, the agents' own files; agent, with Decoder;
-// line; marks, call; read, memory, words, event.
+// In this order, each file uses only the ones after it: command, agents, the agents' own
+// files; agent, with Decoder; line; marks, call; read, memory, words, event.
 package agent
 
 import (

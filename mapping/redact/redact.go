@@ -18,9 +18,9 @@
 // and may miss a password that is a plain word, or a secret in base64 or another
 // encoding. Package redacttest lists what is found and what is known to be missed.
 //
-// A file uses those after it: prefix, harmless, redact; kubernetes, fields, ways, lists, field;
-// rules, privatekey; tokens, pattern, commands; values, names, keywords, table; rule, view,
-// finding, letters.
+// In this order, each file uses only the ones after it: prefix, harmless, redact; kubernetes,
+// fields, ways, lists, field; rules, privatekey; tokens, pattern, commands; values, names,
+// keywords, table; rule, view, finding, letters.
 package redact
 
 import (

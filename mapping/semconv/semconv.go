@@ -1,6 +1,6 @@
 // Package semconv defines the names of the spans, events, attributes and metrics
 // that describe a run. It is the one place to look up what a query or a dashboard
-// may rely on; the attributes of the resource are in package exporter. It imports
+// may rely on; the attributes of the resource are in package exporter/resource. It imports
 // nothing.
 //
 // The gen_ai and mcp names follow v0.1.0 of the GenAI conventions,

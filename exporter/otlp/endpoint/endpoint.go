@@ -1,6 +1,6 @@
-// Package endpoint says why an OTLP receiver cannot be reached: its name, the connection, a
-// proxy, TLS, or another protocol. Errors of requests do not say it: gRPC's are texts, and a
-// server of another protocol just hangs up.
+// Package endpoint finds out why an OTLP receiver cannot be reached: because of its name, the
+// connection, a proxy, TLS or its protocol. The error of a request does not tell: gRPC's is a
+// text, and a server of another protocol just hangs up.
 package endpoint
 
 import (

@@ -3,7 +3,7 @@
 //	file -> Open -> History -> Compare -> what is usual, and how a run differs in words
 //	runs -> Add -> file
 //
-// The file has a run a line, as in a receipt, the latest last.
+// The file has one run per line, as in a receipt, the latest last.
 package baseline
 
 import (

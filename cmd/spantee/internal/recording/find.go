@@ -1,4 +1,4 @@
-// Package recording finds recorded streams and session logs, and opens them, packed or not:
+// Package recording finds recorded streams and session logs, and opens them, compressed or not:
 //
 //	names -> Finder.Find -> File, LogGroup -> Finder.Open -> Reader
 package recording
