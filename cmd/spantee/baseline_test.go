@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spantee/spantee/exporter/receipt/baseline"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // Many commands add their runs to one file at the same time. Each run is there, once and
@@ -21,7 +22,7 @@ func TestBaselineOfACrowd(t *testing.T) {
 	var crowd sync.WaitGroup
 	for i := range commands {
 		crowd.Go(func() {
-			said := pipe(t, stream(fmt.Sprint("s", i), 3), []string{"OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none"}, "--content=full", "--baseline="+file)
+			said := pipe(t, stream(fmt.Sprint("s", i), 3), []string{"OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none"}, "--content=full", "--flush-timeout=1m", "--baseline="+file)
 			if text := said.stderr.String(); strings.Contains(text, "baseline") {
 				t.Errorf("command %d said %q", i, text)
 			}
@@ -48,5 +49,23 @@ func TestBaselineOfACrowd(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".spantee-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A file that somebody else has locked costs its run, aloud, and at most the flush timeout.
+func TestBaselineIsLocked(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "baseline.jsonl")
+	lock, err := spool.TryLock(file + ".lock")
+	if lock == nil {
+		t.Skip("no locks here: ", err)
+	}
+	defer lock.Close()
+	said := pipe(t, stream("s", 3), []string{"OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none"}, "--flush-timeout=1ms", "--baseline="+file)
+	if text := said.stderr.String(); text != "spantee: cannot add the run to --baseline: other processes have it locked\n" {
+		t.Errorf("said %q", text)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file was written")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,15 +11,14 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receipt"
-	"github.com/spantee/spantee/exporter/receipt/baseline"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
 // An ending delivers what is left when a stream has ended, and says what became of it.
 type ending struct {
-	sinks   *sinks
-	say     *reporter
-	timeout time.Duration // of --flush-timeout
+	sinks    *sinks
+	reporter *reporter
+	timeout  time.Duration // of --flush-timeout
 
 	deadline time.Time // of everything at the end
 	result   result
@@ -29,13 +29,14 @@ type ending struct {
 func (e *ending) endBy(timeout time.Duration) {
 	e.deadline = time.Now().Add(timeout)
 	if e.sinks.to.Live {
-		e.say.w.EndBy(e.deadline)
+		e.reporter.w.EndBy(e.deadline)
 	}
 }
 
 // endAll delivers the rest, and completes the log and the tree at the same time: stderr may be
-// full.
-func (e *ending) endAll() {
+// full. spent is how much of the flush timeout was spent.
+func (e *ending) endAll(spent time.Duration) {
+	e.endBy(e.timeout - min(spent, e.timeout))
 	treeDone := make(chan error, 1)
 	go func() {
 		if e.sinks.log != nil {
@@ -49,7 +50,7 @@ func (e *ending) endAll() {
 	}()
 	e.deliver()
 	if err := <-treeDone; err != nil { // stderr has a deadline of its own
-		e.say.problem(fmt.Errorf("the tree: %w", err))
+		e.reporter.problem(fmt.Errorf("the tree: %w", err))
 	}
 }
 
@@ -80,7 +81,7 @@ func (e *ending) deliverSpans() {
 	if !e.sinks.to.Live {
 		e.endBy(e.timeout)
 		if ctx.Err() != nil { // the collector has used up what an stderr that nobody reads would get
-			e.say.w.EndBy(time.Now())
+			e.reporter.w.EndBy(time.Now())
 		}
 	}
 }
@@ -113,17 +114,22 @@ func (e *ending) endMetrics(_ context.Context, spans exporter.Report) (left []by
 	return left
 }
 
-// finish reports, and serves the page, if there is one, until a signal.
+// finish reports, and serves the page, if there is one, until a signal. Without signals, it
+// closes the page at once.
 func (e *ending) finish(end proc.Status, signals <-chan os.Signal, disarm func()) error {
 	end = e.conclude(end)
-	e.say.print(e.result, e.sinks.any())
-	disarm()
-	e.stay(end, signals)
+	e.reporter.print(e.result, e.sinks.any())
+	if e.sinks.page == nil {
+		disarm()
+		return end.Err()
+	}
+	if signals != nil && !end.Interrupted() {
+		disarm()
+		e.stay(signals)
+	}
+	e.closePage()
 	return end.Err()
 }
-
-// minWait is what the disk gets for the receipt, however long the delivery took.
-const minWait = 500 * time.Millisecond
 
 // conclude writes the receipt and what GitHub Actions reads, after everything is
 // delivered. It returns how to end.
@@ -134,18 +140,18 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 	}
 	r := a.recorder.Receipt()
 	if models := a.recorder.Unpriced(); len(models) > 0 {
-		e.say.unpriced(models)
+		e.reporter.unpriced(models)
 	}
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
-	r.UnknownTypes = tracer.UnknownTypes(e.say.unknownTypes(nil))
+	r.UnknownTypes = tracer.UnknownTypes(e.reporter.unknownTypes(nil))
 	e.compare(r)
 	fail := a.failIf != nil && e.mustFail(r)
-	err, written := proc.Unless(time.After(max(time.Until(e.deadline), minWait)), func() error { return a.write(r, o.hangs) })
-	if !written {
-		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
+	_, err := spool.Await(func() (any, error) { return nil, a.write(r, o.hangs) })
+	if errors.Is(err, spool.ErrFrozen) {
+		err = fmt.Errorf("cannot write the receipt or the step summary: %w", err)
 	}
 	if err != nil {
-		e.say.problem(err)
+		e.reporter.problem(err)
 	}
 	if fail && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
@@ -161,21 +167,17 @@ func (e *ending) compare(r *receipt.Receipt) {
 	}
 	sentence := u.compare(r)
 	if e.sinks.log == nil { // else the log has said it
-		e.say.unusual = sentence
+		e.reporter.unusual = sentence
 	}
 	u.receipt.step.Say(sentence)
-	var setAside string
-	err, done := proc.Unless(time.After(max(time.Until(e.deadline), baseline.Patience)), func() (err error) {
-		setAside, err = u.add(r)
-		return err
-	})
+	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
+	defer cancel()
+	setAside, err := u.add(ctx, r)
 	switch {
-	case !done:
-		e.say.problem(fmt.Errorf("cannot add the run to --baseline: %w", spool.ErrFrozen))
 	case err != nil:
-		e.say.problem(fmt.Errorf("cannot add the run to --baseline: %w", err))
+		e.reporter.problem(fmt.Errorf("cannot add the run to --baseline: %w", err))
 	case setAside != "":
-		e.say.problem(fmt.Errorf("damaged lines of --baseline were moved to %s", setAside))
+		e.reporter.problem(fmt.Errorf("damaged lines of --baseline were moved to %s", setAside))
 	}
 }
 
@@ -184,7 +186,7 @@ func (e *ending) compare(r *receipt.Receipt) {
 func (e *ending) mustFail(r *receipt.Receipt) bool {
 	c := e.sinks.receipt.failIf
 	problem := func(err error) {
-		e.say.problem(err)
+		e.reporter.problem(err)
 		e.sinks.receipt.step.Say(err.Error())
 	}
 	if name := c.Unstated(r); name != "" {
@@ -193,28 +195,32 @@ func (e *ending) mustFail(r *receipt.Receipt) bool {
 	holds, err := c.Holds(r)
 	switch {
 	case err != nil:
-		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.say.failIf, err))
+		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.reporter.failIf, err))
 	case holds:
-		problem(fmt.Errorf("--fail-if is true: %s", e.say.failIf))
+		problem(fmt.Errorf("--fail-if is true: %s", e.reporter.failIf))
 	}
 	return holds || err != nil
 }
 
 // stay keeps serving the page after a stream that ended by itself, until a signal.
-func (e *ending) stay(end proc.Status, signals <-chan os.Signal) {
-	if e.sinks.page == nil {
-		return
-	}
-	if !end.Interrupted() {
-		go func() { // a signal must not wait for the disk
-			e.sinks.page.queue.Close() // the page has all spans
-			e.say.pageStays()
-		}()
-		for !proc.IsDeadly(<-signals) { // exec gets others, too
-		}
+func (e *ending) stay(signals <-chan os.Signal) {
+	go func() { // a signal must not wait for the disk
+		e.sinks.page.queue.Close() // the page has all spans
+		e.reporter.say("serving the page until Ctrl-C")
+	}()
+	for !proc.IsDeadly(<-signals) { // exec gets others, too
 	}
 	proc.DieOfNext(signals)
-	if lost := e.sinks.page.close(); lost > 0 {
-		e.say.notStored(lost)
+}
+
+// closePage stores what the page has not stored yet.
+func (e *ending) closePage() {
+	lost, err := spool.Await(func() (int, error) { return e.sinks.page.close(), nil })
+	if err != nil {
+		e.reporter.failed(fmt.Errorf("the last spans may not be stored for the page: %w", err))
 	}
+	if lost > 0 {
+		e.reporter.failed(fmt.Errorf("%s could not be stored for the page", count(lost, "span")))
+	}
+	e.reporter.w.Flush()
 }

@@ -53,12 +53,12 @@ func TestOneDeadline(t *testing.T) {
 				defer close(stderr.emptied)
 				const timeout = time.Minute
 				o := &options{flushTimeout: timeout, summary: true}
-				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
+				reporter := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e := exporter.New(exporter.Config{Client: hungCollector{}})
-				tr := &sinks{opts: o, cfg: say.cfg, say: say, metrics: newMeter(nil, nil, nil)}
+				tr := &sinks{opts: o, cfg: reporter.cfg, reporter: reporter, metrics: newMeter(nil, nil, nil)}
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
-					tr.tree = tree.NewWriter(say.w, tree.Style{})
+					tr.tree = tree.NewWriter(reporter.w, tree.Style{})
 				}
 				tr.addConsumers()
 				mapped, err := tracer.New(tr.streamConfig(mapping.Options{}))
@@ -67,7 +67,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				tr.snapshots = tr.newOpenSpans(mapped)
 				p := &mapLoop{
-					stream: mapped, sinks: tr, ending: &ending{sinks: tr, say: say, timeout: timeout}, say: say, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
+					stream: mapped, sinks: tr, ending: &ending{sinks: tr, reporter: reporter, timeout: timeout}, reporter: reporter, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
 				}
 				if test.mapped {
 					go p.run()
@@ -77,7 +77,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				ended := time.Now()
 				p.end(false)
-				say.print(p.ending.result, true)
+				reporter.print(p.ending.result, true)
 				if took := time.Since(ended); took > timeout+timeout/10 {
 					t.Errorf("the end took %v", took)
 				}

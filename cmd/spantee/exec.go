@@ -62,7 +62,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	say, ending := setup.sinks.say, setup.ending
+	reporter, ending := setup.sinks.reporter, setup.ending
 	var stderrPatience time.Duration // 0 if the agent writes to spantee's stderr itself
 	if setup.sinks.cfg.content.Content != content.None {
 		stderrPatience = o.patience()
@@ -70,12 +70,11 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	limits := setup.sinks.limits
 	agent, err := proc.Start(args, setup.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
 	if err != nil {
-		ending.endBy(o.flushTimeout)
-		ending.deliver()
+		ending.endAll(0)
 		setup.sinks.snapshots.feed.Close()
-		say.failed(err)
+		reporter.failed(err)
 		end := ending.conclude(proc.NotStarted(err))
-		say.w.Flush()
+		reporter.w.Flush()
 		return end
 	}
 	process.PID = agent.PID()
@@ -84,7 +83,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	out := agent.Stdout
 	if root := setup.stream.Mapper.Root(); setup.sinks.any() {
-		say.runStarted(mapping.Run{TraceID: root.TraceID()})
+		reporter.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
 	loop := setup.start(out, stdout)
 	copied := make(chan error, 1)
@@ -112,7 +111,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	agent.Stderr.AwaitRead(linger.Done())
 	if out.Cut() {
-		say.outputCut()
+		reporter.outputCut()
 	}
 	ended := end
 	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result
@@ -131,7 +130,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		lost, err = true, closed
 	}
 	if lost {
-		say.failed(err)
+		reporter.failed(err)
 	}
 	loop.end(false)
 	select {
@@ -142,7 +141,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		end.Code = proc.StatusFailed
 	}
 	if !agent.Stderr.Flush() {
-		say.w.EndBy(time.Now()) // what spantee says is not read either
+		reporter.w.EndBy(time.Now()) // what spantee says is not read either
 	}
 	return ending.finish(end, signals, disarm)
 }

@@ -24,9 +24,9 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	say := setup.sinks.say
+	reporter := setup.sinks.reporter
 	if isTerminal(stdin) {
-		say.awaiting()
+		reporter.awaiting()
 	}
 
 	loop := setup.start(stdin, stdout)
@@ -38,7 +38,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	case err := <-copied:
 		end = endOfCopy(err)
 		if end.Code != 0 {
-			say.failed(err)
+			reporter.failed(err)
 		}
 	case s := <-signals:
 		end.Signal = s
@@ -48,7 +48,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	if end.Signal == proc.BrokenPipe {
 		stdin.Close() // so that the agent's next write fails
 	} else if err := stdout.Close(); err != nil && end == (proc.Status{}) { // so that the next program in the pipe can finish
-		say.failed(err)
+		reporter.failed(err)
 		end.Code = proc.StatusFailed
 	}
 	loop.end(end.Interrupted())

@@ -67,9 +67,9 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	if err != nil {
 		return err
 	}
-	sinks, ending, say := setup.sinks, setup.ending, setup.sinks.say
+	sinks, ending, reporter := setup.sinks, setup.ending, setup.sinks.reporter
 	if !sinks.needed() {
-		return errors.New("no spans are sent: " + say.whyNowhere())
+		return errors.New("no spans are sent: " + reporter.whyNowhere())
 	}
 	sinks.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	signals := proc.CatchSignals()
@@ -77,27 +77,27 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 		Folders: folders, Since: fo.Time, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
 		Idle: fo.idle, StallAfter: o.stallAfter, NoState: sinks.cfg.spool == nil,
 	}, follow.Host{
-		Following: say.following,
-		Polling:   func(why error) { say.say("polling for changes every 2 s: %v", why) },
+		Following: reporter.following,
+		Polling:   func(why error) { reporter.say("polling for changes every 2 s: %v", why) },
 		Started: func(run mapping.Run, leftOut bool) {
 			if ending.result.stats.Runs++; !leftOut {
-				say.runStarted(run)
+				reporter.runStarted(run)
 			}
 		},
 		Emit: func(out mapping.Output) {
 			if setup.stream.Emit(out); out.Ended != nil {
-				say.runEnded(*out.Ended)
+				reporter.runEnded(*out.Ended)
 			}
 		},
 		Remember: sinks.metrics.remember,
 		Flush:    setup.stream.Flush,
 		Grown:    sinks.metrics.received,
 		Stalled: func(agent string, idle time.Duration) {
-			say.stalled(agent, idle)
+			reporter.stalled(agent, idle)
 			sinks.metrics.stalled(agent)
 		},
 		Tick:    func(now time.Time) { sinks.snapshots.tick(now, 0) },
-		Skipped: say.skipped, Damaged: say.now, Problem: say.problem,
+		Skipped: reporter.skipped, Damaged: reporter.now, Problem: reporter.problem,
 	})
 	if err != nil {
 		return err
@@ -115,14 +115,7 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	sinks.endStream()
 	<-done
 	defer sinks.snapshots.feed.Close()
-	say.unknownTypes(follower.Close())
-	ending.endBy(o.flushTimeout)
-	ending.endAll()
-	end := ending.conclude(proc.Status{})
-	say.print(ending.result, sinks.any())
-	disarm()
-	if sinks.page != nil {
-		sinks.page.close()
-	}
-	return end.Err()
+	reporter.unknownTypes(follower.Close())
+	ending.endAll(0)
+	return ending.finish(proc.Status{}, nil, disarm)
 }

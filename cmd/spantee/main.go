@@ -54,9 +54,9 @@ func main() {
 	case errors.As(err, &s):
 		s.Exit()
 	default:
-		stderr := newMessages(os.Stderr)
-		stderr.say("%s", withHint(err))
-		stderr.Flush()
+		stderr := newPlainReporter(os.Stderr)
+		stderr.failed(err)
+		stderr.w.Flush()
 		if !running || errors.As(err, new(cli.UsageError)) {
 			os.Exit(proc.StatusUsage)
 		}

@@ -23,7 +23,7 @@ type mapLoop struct {
 	stream     *tracer.Stream
 	sinks      *sinks
 	ending     *ending
-	say        *reporter
+	reporter   *reporter
 	tee        *tee.Tee
 	done       chan struct{} // closed when the stream is mapped
 	stallAfter time.Duration // 0 if the agent may be silent
@@ -43,10 +43,10 @@ type mapLoop struct {
 // start begins to trace what the tee copies from in to out.
 func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
 	l := &mapLoop{
-		stream: s.stream, sinks: s.sinks, ending: s.ending, say: s.sinks.say,
+		stream: s.stream, sinks: s.sinks, ending: s.ending, reporter: s.sinks.reporter,
 		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(),
 	}
-	l.sinks.snapshots.status = l.say.mayShowStatus(out)
+	l.sinks.snapshots.status = l.reporter.mayShowStatus(out)
 	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.to.Live, Progress: l.stream.Emitted})
 	if l.sinks.needed() {
 		go l.run()
@@ -63,47 +63,45 @@ var errUnneeded = errors.New("tracing is disabled")
 // run maps the stream until its end. If the mapper panics, the stream goes on.
 func (l *mapLoop) run() {
 	defer close(l.done)
-	l.guard(l.follow)
-	whole, lost := l.tee.Ended()
-	l.guard(func() { l.finish(whole, lost) })
+	l.mapStream()
+	l.finish()
 }
 
-// guard recovers a panic of the mapper.
-func (l *mapLoop) guard(f func()) {
-	defer func() {
-		if why := recover(); why != nil {
-			l.tee.Detach(fmt.Errorf("a bug in spantee: %v", why))
-		}
-	}()
-	f()
+// catchPanic is deferred, and detaches a mapper that panics.
+func (l *mapLoop) catchPanic() {
+	if why := recover(); why != nil {
+		l.tee.Detach(fmt.Errorf("a bug in spantee: %v", why))
+	}
 }
 
 // tickInterval is how often the stream is watched, whether anything comes or not.
 const tickInterval = time.Second
 
-// follow maps the stream.
-func (l *mapLoop) follow() {
+// mapStream maps what the tee has read, until its end.
+func (l *mapLoop) mapStream() {
+	defer l.catchPanic()
 	for due := time.Now(); ; {
 		if now := time.Now(); !now.Before(due) {
 			l.tick(now)
 			due = now.Add(tickInterval)
 		}
 		bytes, arrived, err := l.tee.Next(due)
-		switch {
-		case err != nil:
+		if err != nil {
 			return
-		case len(bytes) > 0:
-			l.consume(bytes, arrived)
 		}
+		if len(bytes) == 0 {
+			continue
+		}
+		l.lastArrival, l.stalled = arrived, false
+		l.sinks.metrics.received(arrived)
+		l.sinks.snapshots.fitViewer()
+		l.stream.Write(bytes, arrived)
+		l.mapped(arrived)
 	}
 }
 
-// consume maps a piece of the stream.
-func (l *mapLoop) consume(bytes []byte, arrived time.Time) {
-	l.lastArrival, l.stalled = arrived, false
-	l.sinks.metrics.received(arrived)
-	l.sinks.snapshots.fitViewer()
-	l.stream.Write(bytes, arrived)
+// mapped does what is due because a piece of the stream was mapped.
+func (l *mapLoop) mapped(arrived time.Time) {
 	stats := l.stream.Mapper.Stats()
 	l.sinks.claims.Begun(stats.Session, stats.Runs)
 	if l.sinks.to.Live {
@@ -134,7 +132,7 @@ func (l *mapLoop) checkStall(now time.Time, idle time.Duration) {
 	l.stalled = true
 	l.stream.At(now)
 	for _, agent := range l.stream.Mapper.NoteStall(idle) {
-		l.say.stalled(agent, idle)
+		l.reporter.stalled(agent, idle)
 		l.sinks.metrics.stalled(agent)
 	}
 	l.stream.Changed()
@@ -151,19 +149,21 @@ func (l *mapLoop) checkLimits(idle time.Duration) {
 			_, finished := l.stream.Mapper.Finished()
 			l.sinks.limits.end(finished && isTime(limit))
 		}
-		l.say.limitReached(limit, kill)
+		l.reporter.limitReached(limit, kill)
 	}
 	if l.sinks.limits.graceIsOver(idle) {
 		if _, finished := l.stream.Mapper.Finished(); finished {
 			l.sinks.limits.end(true)
-			l.say.graceOver(l.sinks.limits.grace)
+			l.reporter.graceOver(l.sinks.limits.grace)
 		}
 	}
 }
 
 // finish ends all spans.
-func (l *mapLoop) finish(whole bool, lost tee.Lost) {
-	l.say.w.Status("")
+func (l *mapLoop) finish() {
+	defer l.catchPanic()
+	whole, lost := l.tee.Ended()
+	l.reporter.w.Status("")
 	l.stream.At(time.Now())
 	l.lost = lost
 	l.stream.Mapper.SetUntraced(lost.Bytes, lost.Lines)
@@ -183,22 +183,22 @@ const mapperReserve = 500 * time.Millisecond
 // its last progress.
 func (l *mapLoop) end(interrupted bool) {
 	defer l.sinks.snapshots.feed.Close()
-	idle, ok := l.awaitMapper(interrupted)
-	l.ending.endBy(l.ending.timeout - min(idle, l.ending.timeout))
+	spent, ok := l.awaitMapper(interrupted)
 	o := &l.ending.result
 	if !ok {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
+		l.ending.endBy(0)
 		if l.sinks.to.Exporter == nil {
 			l.ending.endMetrics(context.Background(), exporter.Report{})
 		}
 		return
 	}
 	o.stats, o.unprotected = l.stream.Mapper.Stats(), l.unprotected
-	l.say.unknownTypes(l.stream.Mapper.UnknownTypes())
+	l.reporter.unknownTypes(l.stream.Mapper.UnknownTypes())
 	if err := l.tee.Err(); !errors.Is(err, errUnneeded) {
 		o.failure, o.lost = err, l.lost
 	}
-	l.ending.endAll()
+	l.ending.endAll(spent)
 }
 
 // awaitMapper waits for the mapper as long as the mapper makes progress. It returns

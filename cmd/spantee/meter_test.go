@@ -148,11 +148,11 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := newReporter(&options{}, os.Stderr)
+	reporter := newReporter(&options{}, os.Stderr)
 	m := newMeter(settings, func(string) *resourcepb.Resource { return nil }, func(err error) { t.Error(err) })
 	m.stalled("an agent") // is counted
-	all := &sinks{say: say, metrics: m, snapshots: new(openSpans), to: tracer.Config{Live: true}}
-	p := &mapLoop{sinks: all, ending: &ending{sinks: all, say: say}, say: say, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
+	all := &sinks{reporter: reporter, metrics: m, snapshots: new(openSpans), to: tracer.Config{Live: true}}
+	p := &mapLoop{sinks: all, ending: &ending{sinks: all, reporter: reporter}, reporter: reporter, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
 	if err := p.tee.Copy(); err != nil {
 		t.Fatal(err)
 	}

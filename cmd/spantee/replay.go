@@ -71,12 +71,12 @@ func replayCommand() *cobra.Command {
 // A replayer traces streams one after the other, and then groups of session logs, several
 // at a time.
 type replayer struct {
-	sinks  *sinks
-	say    *reporter
-	opts   *options
-	finder recording.Finder // its context ends when a signal comes
-	mu     sync.Mutex       // guards failed and what all groups of logs share
-	failed bool
+	sinks    *sinks
+	reporter *reporter
+	opts     *options
+	finder   recording.Finder // its context ends when a signal comes
+	mu       sync.Mutex       // guards failed and what all groups of logs share
+	failed   bool
 }
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
@@ -85,13 +85,13 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	if err != nil {
 		return err
 	}
-	sinks, ending, say := setup.sinks, setup.ending, setup.sinks.say
+	sinks, ending, reporter := setup.sinks, setup.ending, setup.sinks.reporter
 	if !sinks.needed() {
-		return errors.New("no spans are sent: " + say.whyNowhere())
+		return errors.New("no spans are sent: " + reporter.whyNowhere())
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
-	r := &replayer{sinks: sinks, say: say, opts: o}
+	r := &replayer{sinks: sinks, reporter: reporter, opts: o}
 	r.finder = recording.Finder{Recursive: recursive, Since: since, Agent: o.agent, Skip: r.skip, Ctx: ctx}
 	var end proc.Status
 	done := make(chan struct{})
@@ -102,7 +102,7 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 			size *= 2
 		}
 		if !o.quiet {
-			r.finder.Progress = newProgress(stderr, say.w, size, bytesText)
+			r.finder.Progress = newProgress(stderr, reporter.w, size, bytesText)
 		}
 		for _, f := range streams {
 			if err := r.stream(f); err != nil {
@@ -113,23 +113,19 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	}()
 	select {
 	case <-done:
-		proc.DieOfNext(signals)
 	case end.Signal = <-signals:
-		proc.DieOfNext(signals)
 		interrupt()
 		sinks.endStream()
-		<-done
 	}
-	say.w.Status("")
-	ending.endBy(o.flushTimeout)
-	ending.endAll()
+	disarm := proc.DieOfNext(signals)
+	<-done
+	reporter.w.Status("")
+	ending.endAll(0)
 	d := ending.result.delivery
 	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
 		end.Code = proc.StatusFailed
 	}
-	end = ending.conclude(end)
-	say.print(ending.result, sinks.any())
-	return end.Err()
+	return ending.finish(end, nil, disarm)
 }
 
 // skip reports why a file is not traced, unless a signal came.
@@ -144,7 +140,7 @@ func (r *replayer) skip(name string, why error) {
 	if errors.As(why, &path) {
 		why = path.Err // the name is printed already
 	}
-	r.say.skipped(name, why)
+	r.reporter.skipped(name, why)
 }
 
 // stream traces a stream.
@@ -169,13 +165,13 @@ func (r *replayer) stream(f recording.File) error {
 		}
 	}
 	var failed error
-	stats, err := r.trace(f, func(run mapping.Run) { r.say.runInFile(f.Name, run) }, outputs, func(err error) { failed = err })
+	stats, err := r.trace(f, func(run mapping.Run) { r.reporter.runInFile(f.Name, run) }, outputs, func(err error) { failed = err })
 	why := notAStream(stats)
 	switch err = cmp.Or(err, failed); {
 	case r.finder.Ctx.Err() != nil:
 		return nil
 	case err != nil || stats.Runs > 0:
-		r.say.odd(f.Name, stats)
+		r.reporter.odd(f.Name, stats)
 		return err
 	case why != "":
 		return fmt.Errorf("no session found: %s", why)
@@ -221,8 +217,8 @@ func (r *replayer) group(g recording.LogGroup) {
 	if len(g.Logs) > 1 {
 		name = filepath.Dir(name)
 	}
-	r.say.sessions(sessions.list)
-	r.say.odd(name, stats)
+	r.reporter.sessions(sessions.list)
+	r.reporter.odd(name, stats)
 	if err == nil && g.First.Named && stats.Runs == 0 {
 		err = errNoSession
 	}
@@ -254,7 +250,7 @@ func (r *replayer) trace(first recording.File, ended func(mapping.Run), outputs 
 		}
 		return r.finder.Ctx.Err() == nil
 	})
-	r.say.unknownTypes(stream.Mapper.UnknownTypes())
+	r.reporter.unknownTypes(stream.Mapper.UnknownTypes())
 	return stream.Mapper.Stats(), nil
 }
 

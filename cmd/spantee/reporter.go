@@ -24,8 +24,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A reporter says everything that the filter, exec and replay say on stderr: problems,
-// and on a terminal or with --summary what was traced.
+// A reporter says everything that spantee says on stderr: problems, and on a terminal or with
+// --summary what was traced.
 type reporter struct {
 	*options
 	cfg      *config
@@ -72,6 +72,11 @@ func newReporter(o *options, stderr *os.File) *reporter {
 	}
 }
 
+// newPlainReporter returns the reporter of a command that traces no stream.
+func newPlainReporter(stderr *os.File) *reporter {
+	return newReporter(&options{flushTimeout: defaultFlushTimeout}, stderr)
+}
+
 // patience is how long the end waits for a stderr that accepts nothing.
 func (o *options) patience() time.Duration { return max(o.flushTimeout, proc.MinPatience) }
 
@@ -95,7 +100,7 @@ func (r *reporter) note(format string, args ...any) {
 func (r *reporter) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.line("%v", err)
+	r.line("%s", withHint(err))
 }
 
 // line prints a line. It is called with mu held.
@@ -202,17 +207,6 @@ func (r *reporter) skipped(name string, why error) {
 func (r *reporter) following(folder string, since time.Time) {
 	r.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))
 }
-
-// pageAt says where the page is.
-func (r *reporter) pageAt(url string) { r.say("the trace is at %s", url) }
-
-// notStored says that the page lacks spans.
-func (r *reporter) notStored(spans int) {
-	r.line("%s could not be stored for the page", count(spans, "span"))
-}
-
-// pageStays says that spantee does not end yet.
-func (r *reporter) pageStays() { r.say("serving the page until Ctrl-C") }
 
 // now says at once what is wrong, because the command may run for days.
 func (r *reporter) now(err error) { r.say("%s", withHint(err)) }

@@ -51,16 +51,16 @@ type setup struct {
 
 // setUp sets up what the flags and the environment ask for.
 func setUp(o *options, stderr *os.File, from source) (*setup, error) {
-	say := newReporter(o, stderr)
-	say.child, say.again = from.Process != nil, from.again
+	reporter := newReporter(o, stderr)
+	reporter.child, reporter.again = from.Process != nil, from.again
 	live := from.again == ""
 	piped := live && !from.grows
-	cfg, err := o.resolve(live, say.problem)
+	cfg, err := o.resolve(live, reporter.problem)
 	if err != nil {
 		return nil, err
 	}
-	say.cfg = cfg
-	s := &sinks{opts: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
+	reporter.cfg = cfg
+	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: newLimits(o.limitOptions)}
 	prices, err := readPrices(o.prices)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.limits != nil {
 		s.limits.prices = prices
 	}
-	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, say.problem), Sampled: cfg.sampler.Keeps}
+	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
 	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
 		return nil, err
 	}
@@ -80,14 +80,14 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
-		say.problem(fmt.Errorf("no spans are sent: %w", err))
+		reporter.problem(fmt.Errorf("no spans are sent: %w", err))
 		client, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.metrics = s.meter()
-	end := &ending{sinks: s, say: say, timeout: o.flushTimeout}
+	end := &ending{sinks: s, reporter: reporter, timeout: o.flushTimeout}
 	if client != nil {
 		to := exporter.Config{Client: client, Scope: tracer.Scope(), Spool: cfg.spool, LastMetrics: end.endMetrics}
 		if !piped {
@@ -99,19 +99,19 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		s.to.Exporter = exporter.New(to)
 	}
 	if o.tree {
-		s.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
+		s.tree = tree.NewWriter(reporter.w, cfg.display.treeStyle(reporter.stderr))
 	}
 	if o.log {
-		s.log = say.newLog(live, from.grows, s.usual.sentence)
+		s.log = reporter.newLog(live, from.grows, s.usual.sentence)
 	}
 	if o.viewing {
-		if s.page, err = o.startPage(say); err != nil {
+		if s.page, err = o.startPage(reporter); err != nil {
 			return nil, err
 		}
 	}
 	s.addConsumers()
-	if !from.grows && s.needed() && say.tellsDoubts() {
-		s.to.Consumers = append(s.to.Consumers, say.consume)
+	if !from.grows && s.needed() && reporter.tellsDoubts() {
+		s.to.Consumers = append(s.to.Consumers, reporter.consume)
 	}
 	if piped {
 		s.claims = s.newClaims()
@@ -121,7 +121,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
-		say.runStarted(run)
+		reporter.runStarted(run)
 		s.claims.Begun(run.Session, stream.Mapper.Stats().Runs)
 	}
 	if stream, err = tracer.New(streamConfig); err != nil {
@@ -133,12 +133,12 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 
 // meter returns what counts for the metrics.
 func (s *sinks) meter() *meter {
-	m := newMeter(s.cfg.metrics, s.to.Resources, s.say.problem)
+	m := newMeter(s.cfg.metrics, s.to.Resources, s.reporter.problem)
 	if m.to == nil {
 		return m
 	}
 	for _, err := range slices.Concat(m.to.Ignored(), metrics.CheckEnvironment()) {
-		s.say.problem(err)
+		s.reporter.problem(err)
 	}
 	return m
 }

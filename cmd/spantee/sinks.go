@@ -13,10 +13,10 @@ import (
 
 // sinks are who gets the spans.
 type sinks struct {
-	opts *options
-	cfg  *config
-	say  *reporter
-	to   tracer.Config // of each stream, except for the mapping
+	opts     *options
+	cfg      *config
+	reporter *reporter
+	to       tracer.Config // of each stream, except for the mapping
 
 	metrics   *meter
 	tree      *tree.Writer // nil without --tree
@@ -56,7 +56,7 @@ func (s *sinks) addConsumers() {
 func (s *sinks) streamConfig(o mapping.Options) tracer.Config {
 	to := s.to
 	to.Mapping = s.mapping(o)
-	to.Started, to.Ended = s.say.runStarted, s.say.runEnded
+	to.Started, to.Ended = s.reporter.runStarted, s.reporter.runEnded
 	return to
 }
 
@@ -96,7 +96,7 @@ func (s *sinks) newClaims() *follow.Claimer {
 func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
 	o := &openSpans{
 		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
-		page: s.page, metrics: s.metrics, say: s.say, log: s.log, openAt: stream.Mapper.OpenAt,
+		page: s.page, metrics: s.metrics, reporter: s.reporter, log: s.log, openAt: stream.Mapper.OpenAt,
 	}
 	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
 		return o

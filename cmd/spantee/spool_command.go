@@ -140,13 +140,13 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if toFile == "" && (cfg.Endpoint != "" && err != nil || errors.As(err, new(cli.UsageError))) {
 		return err // any other is reported per request
 	}
-	messages := newMessages(stderr)
-	defer messages.Flush()
+	reporter := newPlainReporter(stderr)
+	defer reporter.w.Flush()
 	for _, err := range settings.Ignored() {
-		messages.say("%v", err)
+		reporter.now(err)
 	}
 	s.SetAside = func(why *spool.Untrusted) {
-		messages.say("set aside unread: %s", tree.Printable(why.Error()))
+		reporter.say("set aside unread: %s", tree.Printable(why.Error()))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -154,10 +154,10 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	sent := newProgress(stderr, messages.Stderr, int64(waiting), func(n int64) string { return count(int(n), "span") })
+	sent := newProgress(stderr, reporter.w, int64(waiting), func(n int64) string { return count(int(n), "span") })
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
-	messages.Status("")
-	messages.Flush() // before anything is printed on stdout
+	reporter.w.Status("")
+	reporter.w.Flush() // before anything is printed on stdout
 	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:

@@ -135,9 +135,9 @@ func TestStatusStandsAlone(t *testing.T) {
 		{"dumb", file, tty, false, true, false},
 		{"stderr in a file", null, file, false, false, false},
 	} {
-		say := newReporter(&options{quiet: test.quiet}, test.stderr)
-		say.cfg = &config{display: display{dumb: test.dumb}}
-		if got := say.mayShowStatus(test.stdout); got != test.want {
+		reporter := newReporter(&options{quiet: test.quiet}, test.stderr)
+		reporter.cfg = &config{display: display{dumb: test.dumb}}
+		if got := reporter.mayShowStatus(test.stdout); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}

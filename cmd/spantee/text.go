@@ -3,30 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/tree"
 )
-
-// messages are what a command without a stream says on stderr.
-type messages struct{ *proc.Stderr }
-
-func newMessages(stderr *os.File) messages {
-	return messages{proc.NewStderr(stderr, proc.LastPatience)}
-}
-
-// say prints one message.
-func (m messages) say(format string, args ...any) {
-	fmt.Fprintln(m, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
-}
-
-// problem says what is wrong, but does not end the command.
-func (m messages) problem(err error) { m.say("%s", withHint(err)) }
 
 // withHint returns the text of an error with its hint, if it has one.
 func withHint(err error) string {

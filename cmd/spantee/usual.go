@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -74,8 +75,8 @@ func (u *usual) compare(r *receipt.Receipt) (sentence string) {
 	return sentence
 }
 
-// add adds the runs of a receipt to the file.
-func (u *usual) add(r *receipt.Receipt) (setAside string, err error) {
+// add adds the runs of a receipt to the file. It waits for other processes until ctx ends.
+func (u *usual) add(ctx context.Context, r *receipt.Receipt) (setAside string, err error) {
 	var entries []baseline.Entry
 	for _, run := range r.Runs {
 		run.Succeeded = run.Succeeded && r.Complete
@@ -84,5 +85,5 @@ func (u *usual) add(r *receipt.Receipt) (setAside string, err error) {
 	if len(entries) == 0 {
 		return "", nil
 	}
-	return baseline.Add(u.file, entries)
+	return baseline.Add(ctx, u.file, entries)
 }

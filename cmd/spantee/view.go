@@ -82,20 +82,20 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if o.export == "" && os.Getenv(captureVariable) == "" { // who opens a file can read it; who exports one may give it away
 		o.content = cmp.Or(o.content, string(contentlevel.Full))
 	}
-	messages := newMessages(stderr)
-	defer messages.Flush()
-	content, err := o.resolve(messages.problem)
+	reporter := newPlainReporter(stderr)
+	defer reporter.w.Flush()
+	content, err := o.resolve(reporter.now)
 	if err != nil {
 		return err
 	}
 	content.keepWhole()
 	limitMemory(largeMemoryLimit)
-	read := fileReader{content, messages.problem}
+	read := fileReader{content, reporter.now}
 	switch {
 	case o.export != "":
 		return o.exportFiles(read, files)
 	case viewer.Running(o.address):
-		return o.join(read, files, stderr, messages)
+		return o.join(read, files, stderr, reporter)
 	}
 	v, added, err := o.start(read, files)
 	if err != nil {
@@ -106,7 +106,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if len(added) == 1 {
 		url += "#/trace/" + added[0]
 	}
-	messages.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
+	reporter.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
 	openPage(url, !o.noOpen && isTerminal(stderr))
 	<-signals
 	proc.DieOfNext(signals)
@@ -174,9 +174,9 @@ func (p *page) close() (lost int) {
 const openPatience = 2 * time.Second
 
 // startPage implements --view. It uses any free port if the default is taken.
-func (o *options) startPage(say *reporter) (*page, error) {
+func (o *options) startPage(reporter *reporter) (*page, error) {
 	limitMemory(largeMemoryLimit)
-	store, err := openSessions(viewer.Retention{Bytes: defaultKept}, time.After(openPatience), say.failed)
+	store, err := openSessions(viewer.Retention{Bytes: defaultKept}, time.After(openPatience), reporter.failed)
 	if err != nil {
 		return nil, err
 	}
@@ -192,8 +192,8 @@ func (o *options) startPage(say *reporter) (*page, error) {
 		return nil, err
 	}
 	url := v.URL() + "#/latest"
-	say.pageAt(url)
-	openPage(url, !o.noOpen && say.terminal)
+	reporter.say("the trace is at %s", url)
+	openPage(url, !o.noOpen && reporter.terminal)
 	return &page{viewer.NewQueue(store, true), v}, nil
 }
 

@@ -109,7 +109,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 }
 
 // join hands the files to the viewer that already has the port.
-func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, say messages) error {
+func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, reporter *reporter) error {
 	page := "http://" + o.address + "/"
 	if len(files) == 0 {
 		return &exporter.Error{Err: fmt.Errorf("a viewer is running at %s", page), Hint: "open that page, or choose other ports with --listen, --otlp-grpc and --otlp-http; port 0 is any free one"}
@@ -129,7 +129,7 @@ func (o *viewOptions) join(read fileReader, files []string, stderr *os.File, say
 	if len(added) == 1 {
 		page += "#/trace/" + added[0]
 	}
-	say.say("opened in the running viewer: %s", page)
+	reporter.say("opened in the running viewer: %s", page)
 	openPage(page, !o.noOpen && isTerminal(stderr))
 	return nil
 }

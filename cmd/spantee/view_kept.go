@@ -46,7 +46,7 @@ func showCommand() *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 
 		ValidArgsFunction: completeIDs,
-	}, func(ctx context.Context, store *viewer.Store, args []string, _ messages) error {
+	}, func(ctx context.Context, store *viewer.Store, args []string, _ *reporter) error {
 		spans, err := store.Find(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func rmCommand() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 
 		ValidArgsFunction: completeIDs,
-	}, func(ctx context.Context, store *viewer.Store, ids []string, _ messages) error {
+	}, func(ctx context.Context, store *viewer.Store, ids []string, _ *reporter) error {
 		for _, id := range ids {
 			if err := store.DeletePrefix(ctx, id); err != nil {
 				return err
@@ -106,23 +106,23 @@ func completeIDs(cmd *cobra.Command, given []string, begun string) (ids []string
 }
 
 // keptCommand completes a command that works on the sessions that were kept.
-func keptCommand(cmd *cobra.Command, run func(ctx context.Context, store *viewer.Store, args []string, stderr messages) error) *cobra.Command {
+func keptCommand(cmd *cobra.Command, run func(ctx context.Context, store *viewer.Store, args []string, reporter *reporter) error) *cobra.Command {
 	cmd.DisableFlagsInUseLine = true // it has none
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		stderr := newMessages(os.Stderr)
-		defer stderr.Flush()
-		store, err := openKept(viewer.Retention{}, stderr.problem)
-		stderr.Flush() // before anything is printed on stdout
+		reporter := newPlainReporter(os.Stderr)
+		defer reporter.w.Flush()
+		store, err := openKept(viewer.Retention{}, reporter.now)
+		reporter.w.Flush() // before anything is printed on stdout
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		return run(cmd.Context(), store, args, stderr)
+		return run(cmd.Context(), store, args, reporter)
 	}
 	return cmd
 }
 
-func listKept(ctx context.Context, store *viewer.Store, words []string, stderr messages) error {
+func listKept(ctx context.Context, store *viewer.Store, words []string, reporter *reporter) error {
 	if len(words) > 0 { // a viewer that was killed leaves text that no search finds
 		if err := store.Index(ctx); err != nil {
 			return err
@@ -133,17 +133,17 @@ func listKept(ctx context.Context, store *viewer.Store, words []string, stderr m
 	case err != nil:
 		return err
 	case l.Total == 0:
-		stderr.say("no sessions are kept yet: spantee view and --view keep what they receive")
+		reporter.say("no sessions are kept yet: spantee view and --view keep what they receive")
 		return nil
 	case l.Matching == 0:
-		stderr.say("no match among %s", count(l.Total, "session"))
+		reporter.say("no match among %s", count(l.Total, "session"))
 		return nil
 	}
 	if err := writeSessions(os.Stdout, l.Sessions); err != nil {
 		return err
 	}
 	if l.Matching > len(l.Sessions) {
-		stderr.say("the latest %d of %d sessions", len(l.Sessions), l.Matching)
+		reporter.say("the latest %d of %d sessions", len(l.Sessions), l.Matching)
 	}
 	return nil
 }

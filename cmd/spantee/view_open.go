@@ -27,7 +27,7 @@ type openSpans struct {
 	live      bool
 	page      *page // nil without --view
 	metrics   *meter
-	say       *reporter
+	reporter  *reporter
 	log       *steplog.Log                                 // nil without --log
 	openAt    func(now time.Time) iter.Seq[mapping.Output] // as they would end now
 	feed      *viewer.Feed                                 // nil if no viewer can be at the endpoint
@@ -93,7 +93,7 @@ func (o *openSpans) print(spans []mapping.Output, idle time.Duration) {
 		o.log.Open(open, idle)
 	}
 	if o.status {
-		o.say.showStatus(open, idle)
+		o.reporter.showStatus(open, idle)
 	}
 }
 

@@ -171,7 +171,8 @@ func (r *Receipt) WriteFile(name string) error {
 }
 
 // ReplaceFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one. What a killed process may have left beside it is removed.
+// one or the whole new one. It does not wait until the disk has it, which takes seconds on a
+// busy one. What a killed process may have left beside it is removed.
 func ReplaceFile(name string, contents []byte) error {
 	dir, prefix := filepath.Dir(name), partialPrefix(name)
 	f, err := os.CreateTemp(dir, prefix+"*.partial") // with mode 0600
@@ -180,7 +181,7 @@ func ReplaceFile(name string, contents []byte) error {
 	}
 	defer os.Remove(f.Name()) // which fails after the rename
 	_, err = f.Write(contents)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	removeAbandoned(dir, prefix)

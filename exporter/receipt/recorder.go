@@ -221,10 +221,11 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	if longest := r.timeline.Longest(maxLongest); len(longest) > 0 {
+	shares := r.timeline.Shares()
+	if longest := shares.Longest(maxLongest); len(longest) > 0 {
 		r.longest = longest
 	}
-	r.slowest, r.timeline = cmp.Or(r.timeline.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
+	r.slowest, r.timeline = cmp.Or(shares.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
 		case semconv.EventStall:

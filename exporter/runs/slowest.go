@@ -61,7 +61,8 @@ func (t *Timeline) Add(span *Span) {
 	}
 }
 
-// callName is the tool of a call, with the program that a shell ran.
+// callName is the tool of a call, with the program that a shell ran, which a span's name may
+// lack.
 func (s *Span) callName() string {
 	name, program := s.Subject(), s.Text(semconv.ProcessExecutable)
 	if program == "" || strings.HasSuffix(name, " "+program) {
@@ -74,17 +75,21 @@ func compareSteps(a, b step) int {
 	return cmp.Or(cmp.Compare(b.end, a.end), cmp.Compare(b.start, a.start), cmp.Compare(a.what, b.what), cmp.Compare(a.id, b.id))
 }
 
-// Slowest says in words what most of a run's time went to, on its critical path:
+// Shares are the parts of a run's time, on its critical path, the longest first. There are none
+// if the times are unknown: of a run without times, or without its root.
+type Shares struct {
+	list  []*share
+	total uint64
+}
+
+// Slowest says in words what most of a run's time went to:
 //
 //	61 % in shell npm (3 calls), 22 % waiting for the model, 9 % for an approval
-//
-// It is "" if that is not known: of a run without times, or without its root.
-func (t *Timeline) Slowest() string {
-	shares, total := t.shares()
+func (all Shares) Slowest() string {
 	var parts []string
 	waits := false
-	for _, s := range shares[:min(len(shares), maxShares)] {
-		percent := 100 * float64(s.time) / float64(total)
+	for _, s := range all.list[:min(len(all.list), maxShares)] {
+		percent := 100 * float64(s.time) / float64(all.total)
 		if percent < minPercent {
 			break
 		}
@@ -102,29 +107,27 @@ func (t *Timeline) Slowest() string {
 	return strings.Join(parts, ", ")
 }
 
-// A Share is the part of a run's time, on its critical path, that went to steps of one name.
+// A Share is the part of a run's time that went to steps of one name.
 type Share struct {
 	Step    string  `json:"step"` // such as "shell npm", or "waiting for the model"
 	Seconds float64 `json:"seconds"`
 	Calls   int     `json:"calls"` // of a tool
 }
 
-// Longest returns at most n shares of a run's time, the longest first, and none if its times
-// are unknown.
-func (t *Timeline) Longest(n int) []Share {
-	shares, _ := t.shares()
-	list := make([]Share, min(n, len(shares)))
-	for i, s := range shares[:len(list)] {
+// Longest returns at most n shares.
+func (all Shares) Longest(n int) []Share {
+	list := make([]Share, min(n, len(all.list)))
+	for i, s := range all.list[:len(list)] {
 		list[i] = Share{strings.TrimPrefix(s.what, "in "), math.Round(float64(s.time)/1000) / 1e6, s.calls}
 	}
 	return list
 }
 
-// shares returns the parts of a run's time, the longest first, and their sum.
-func (t *Timeline) shares() (shares []*share, total uint64) {
+// Shares returns what the time of the run went to.
+func (t *Timeline) Shares() Shares {
 	root := t.link()
 	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
-		return nil, 0
+		return Shares{}
 	}
 	byName := map[string]*share{}
 	root.spend(root.start, root.end, func(s *step, what string, time uint64) {
@@ -133,9 +136,10 @@ func (t *Timeline) shares() (shares []*share, total uint64) {
 		}
 		byName[what].add(s, time)
 	})
-	return slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
+	list := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
-	}), root.end - root.start
+	})
+	return Shares{list, root.end - root.start}
 }
 
 // link makes the steps a tree, and returns its root, nil if there is none. A step whose

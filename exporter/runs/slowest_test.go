@@ -117,7 +117,7 @@ func TestSlowest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			line := timeline(tt.spans)
-			if got := line.Slowest(); got != tt.want || line.Slowest() != tt.want {
+			if got := line.Shares().Slowest(); got != tt.want || line.Shares().Slowest() != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
@@ -130,7 +130,7 @@ func TestSlowestOfManySteps(t *testing.T) {
 	for range 30_000 {
 		list = append(list, timed{parent: 1, name: "execute_tool short", start: 70_000, end: 70_001})
 	}
-	if got := timeline(list).Slowest(); !strings.HasPrefix(got, "70 % in long") {
+	if got := timeline(list).Shares().Slowest(); !strings.HasPrefix(got, "70 % in long") {
 		t.Error(got)
 	}
 }
@@ -157,7 +157,7 @@ func TestSlowestOfRecordings(t *testing.T) {
 			for _, s := range spans {
 				shuffled.Add(s)
 			}
-			text, sum := line.Slowest(), 0
+			text, sum := line.Shares().Slowest(), 0
 			for _, share := range percent.FindAllStringSubmatch(text, -1) {
 				n, _ := strconv.Atoi(share[1])
 				sum += n
@@ -165,8 +165,8 @@ func TestSlowestOfRecordings(t *testing.T) {
 			if text != "" {
 				said++
 			}
-			if sum > 101 || run.Timeless() && text != "" || shuffled.Slowest() != text {
-				t.Errorf("%q, %q", text, shuffled.Slowest())
+			if sum > 101 || run.Timeless() && text != "" || shuffled.Shares().Slowest() != text {
+				t.Errorf("%q, %q", text, shuffled.Shares().Slowest())
 			}
 		}
 	})

@@ -51,17 +51,17 @@ func do(f func() error) error {
 	return err
 }
 
-// within is await, unless the disk is known to be frozen.
+// within is Await, unless the disk is known to be frozen.
 func within[T any](f func() (T, error)) (result T, err error) {
 	if abandonedCalls.Load() > 0 {
 		return result, ErrFrozen
 	}
-	return await(f)
+	return Await(f)
 }
 
-// await runs f, and returns without it if the disk is frozen: a call to such a disk cannot be
+// Await runs f, and returns ErrFrozen without it if the disk is frozen: a call to such a disk cannot be
 // interrupted, so f goes on in the background.
-func await[T any](f func() (T, error)) (result T, err error) {
+func Await[T any](f func() (T, error)) (result T, err error) {
 	type answer struct {
 		result T
 		err    error

@@ -339,7 +339,7 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 	spans := len(l.pending) > 0 && reason != ""
 	if spans || len(metrics) > 0 {
 		if l.file == nil || l.err != nil || l.size > 2*(l.bytes+len(metrics)+slack/16) {
-			l.rewrite(await) // the last chance, whatever the disk did before
+			l.rewrite(Await) // the last chance, whatever the disk did before
 		}
 		if kept = l.err == nil && spans; l.err == nil {
 			end, _ := encodeNote(Note{Reason: reason})
@@ -356,7 +356,7 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 // end writes the last bytes, or else removes the file.
 func (l *Log) end(last []byte) {
 	dir, file, name := l.dir, l.file, l.name
-	_, err := await(func() (n int, err error) {
+	_, err := Await(func() (n int, err error) {
 		defer closeFolder(dir)
 		defer file.Close()
 		if last != nil {

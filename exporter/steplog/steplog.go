@@ -235,7 +235,7 @@ func (l *Log) printRun(r *run, step line) {
 	l.write(style.Row(l.row(r, step)))
 	var more []string
 	if r.facts.Tools > 0 { // else it was the model
-		more = append(more, r.times.Slowest())
+		more = append(more, r.times.Shares().Slowest())
 	}
 	if l.cfg.Compare != nil {
 		more = append(more, l.cfg.Compare(r.id))

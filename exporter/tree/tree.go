@@ -122,7 +122,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 	}
 	s.facts(b, facts)
 	if !t.timeless {
-		s.facts(b, []fact{{"", t.timeline.Slowest()}})
+		s.facts(b, []fact{{"", t.timeline.Shares().Slowest()}})
 	}
 	b.WriteString("\n")
 }

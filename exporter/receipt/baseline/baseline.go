@@ -8,6 +8,7 @@ package baseline
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,13 +27,6 @@ const (
 	MaxRuns = 1000
 
 	maxSize = 64 << 20 // a file of MaxRuns runs has some 2 MB
-
-	// Patience is how long Add may take.
-	Patience = lockPatience + 2*time.Second
-
-	// lockPatience is how long Add waits for other processes, which hold the lock for
-	// milliseconds.
-	lockPatience = 30 * time.Second
 )
 
 // An Entry is a line of a file.
@@ -108,14 +102,35 @@ func same(a *Entry, b *receipt.Run) bool {
 	return a.TraceID == b.TraceID && a.SessionID == b.SessionID && a.Start.Equal(b.Start)
 }
 
-// Add adds runs to a file, while no other process does. Damaged lines are moved to a file
-// beside it, whose name is returned.
-func Add(name string, runs []Entry) (setAside string, err error) {
-	lock, err := lockFile(name + ".lock")
+// Add adds runs to a file, while no other process does, for which it waits until ctx ends. It
+// does not wait for a frozen disk. Damaged lines are moved to a file beside it, whose name is
+// returned.
+func Add(ctx context.Context, name string, runs []Entry) (setAside string, err error) {
+	lock, err := lockFile(ctx, name+".lock")
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
+	return spool.Await(func() (string, error) {
+		defer lock.Close()
+		return addLocked(name, runs)
+	})
+}
+
+func lockFile(ctx context.Context, name string) (*os.File, error) {
+	for {
+		f, err := spool.Await(func() (*os.File, error) { return spool.TryLock(name) })
+		if f != nil || err != nil {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("other processes have it locked")
+		case <-time.After(time.Millisecond + rand.N(10*time.Millisecond)):
+		}
+	}
+}
+
+func addLocked(name string, runs []Entry) (setAside string, err error) {
 	h, err := Open(name)
 	if err != nil {
 		return "", err
@@ -132,19 +147,6 @@ func Add(name string, runs []Entry) (setAside string, err error) {
 		}
 	}
 	return setAside, receipt.ReplaceFile(name, joinLines(h.lines))
-}
-
-func lockFile(name string) (*os.File, error) {
-	for deadline := time.Now().Add(lockPatience); ; {
-		f, err := spool.TryLock(name)
-		if f != nil || err != nil {
-			return f, err
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("other processes had it locked for %v", lockPatience)
-		}
-		time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
-	}
 }
 
 func appendLines(name string, lines [][]byte) error {

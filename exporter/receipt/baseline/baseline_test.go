@@ -1,6 +1,7 @@
 package baseline_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/baseline"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // run returns a successful run of an agent, which spent a third of its time in the model.
@@ -43,7 +45,7 @@ func history(t *testing.T, runs ...receipt.Run) *baseline.History {
 	for _, r := range runs {
 		entries = append(entries, baseline.NewEntry("shop", r))
 	}
-	if _, err := baseline.Add(name, entries); err != nil {
+	if _, err := baseline.Add(t.Context(), name, entries); err != nil {
 		t.Fatal(err)
 	}
 	h, err := baseline.Open(name)
@@ -150,7 +152,7 @@ func TestDamagedLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, openErr := baseline.Open(name)
-		aside, err := baseline.Add(name, []baseline.Entry{baseline.NewEntry("shop", run(50, 1))})
+		aside, err := baseline.Add(t.Context(), name, []baseline.Entry{baseline.NewEntry("shop", run(50, 1))})
 		after, _ := os.ReadFile(name)
 		if (openErr == nil) != (err == nil) || (before == nil) != (err != nil) {
 			t.Errorf("%q: %v, %v", text, openErr, err)
@@ -180,7 +182,7 @@ func TestAddKeepsTheLatest(t *testing.T) {
 		all = append(all, baseline.NewEntry("shop", run(i, 10)))
 	}
 	all = append(all, all[500])
-	if _, err := baseline.Add(name, all); err != nil {
+	if _, err := baseline.Add(t.Context(), name, all); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(name)
@@ -196,5 +198,29 @@ func TestAddKeepsTheLatest(t *testing.T) {
 	}
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A process that has the file locked is waited for until the context ends.
+func TestAddWaitsForTheLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "baseline.jsonl")
+	lock, err := spool.TryLock(name + ".lock")
+	if lock == nil {
+		t.Skip("no locks here: ", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	entries := []baseline.Entry{baseline.NewEntry("shop", run(1, 10))}
+	if _, err := baseline.Add(ended, name, entries); err == nil || !strings.Contains(err.Error(), "locked") {
+		t.Errorf("a locked file: %v", err)
+	}
+	added := make(chan error)
+	go func() {
+		_, err := baseline.Add(t.Context(), name, entries)
+		added <- err
+	}()
+	lock.Close()
+	if err := <-added; err != nil {
+		t.Error(err)
 	}
 }

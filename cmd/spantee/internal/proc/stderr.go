@@ -197,6 +197,3 @@ const (
 
 	lastSteps = 100
 )
-
-// LastPatience is the patience of commands without a flush timeout.
-const LastPatience = 2 * time.Second

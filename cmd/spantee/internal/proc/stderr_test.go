@@ -85,7 +85,7 @@ func TestStatusIsErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	v := NewStderr(w, LastPatience)
+	v := NewStderr(w, 2*time.Second)
 	v.Status("one")
 	v.Flush()
 	_, _ = io.WriteString(v, "message\n")
