@@ -9,22 +9,9 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
-)
-
-// Only a spantee viewer serves the method and the path for open spans. Any other
-// backend answers that they do not exist.
-const (
-	OpenMethod = "/" + openService + "/Open"
-	OpenPath   = "/spantee/v1/open"
-
-	openService = "spantee.viewer.v1.Viewer"
-
-	// SourceHeader names the process whose spans are open.
-	SourceHeader = "spantee-source"
 )
 
 const (
@@ -42,28 +29,19 @@ func (s *service) grpcServer() *grpc.Server {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.limit),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader),
 		grpc.ConnectionTimeout(greetingTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}))
-	register := func(service, method string, do operation) {
-		server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: method, Handler: s.method(do)}}}, s)
-	}
-	register(coltracepb.TraceService_ServiceDesc.ServiceName, "Export", s.export)
-	if s.Open != nil {
-		register(openService, "Open", s.open)
-	}
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: coltracepb.TraceService_ServiceDesc.ServiceName, HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Export", Handler: s.export}},
+	}, s)
 	return server
 }
 
-func (s *service) method(do operation) grpc.MethodHandler {
-	return func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		var request []byte
-		if err := read(&request); err != nil {
-			return nil, err
-		}
-		source := ""
-		if values := metadata.ValueFromIncomingContext(ctx, SourceHeader); len(values) > 0 {
-			source = values[0]
-		}
-		return s.handle(ctx, source, request, do)
+func (s *service) export(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	var request []byte
+	if err := read(&request); err != nil {
+		return nil, err
 	}
+	return s.handle(ctx, request)
 }
 
 // limit refuses a request while too many others are read, and ends one that takes too

@@ -44,51 +44,46 @@ func (s *service) handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
-	mux.HandleFunc("POST "+tracesPath, s.serve(s.export))
-	if s.Open != nil {
-		mux.HandleFunc("POST "+OpenPath, s.serve(s.open))
-	}
+	mux.HandleFunc("POST "+tracesPath, s.serve)
 	return guarded
 }
 
 // serve serves HTTP; the reply is encoded as the request was.
-func (s *service) serve(do operation) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		// No web page has a reason to send spans here, but a page could under a domain
-		// of its own (DNS rebinding). Browsers set Origin on every POST.
-		if r.Header.Get("Origin") != "" {
-			http.Error(w, "spans from web pages are not accepted", http.StatusForbidden)
-			return
-		}
-		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		encode := proto.Marshal
-		switch kind {
-		case typeProtobuf:
-		case typeJSON:
-			encode = protojson.Marshal
-		default:
-			http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
-			return
-		}
-		code, reply := http.StatusOK, proto.Message(nil)
-		response, err := s.respond(w, r, kind, do)
-		if reply = response; err != nil {
-			st := status.Convert(err)
-			code, reply = httpCode(st.Code()), st.Proto()
-		}
-		b, err := encode(reply)
-		if err != nil { // the handler's message is not UTF-8
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", kind)
-		w.WriteHeader(code)
-		_, _ = w.Write(b) // the client may be gone
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	// No web page has a reason to send spans here, but a page could under a domain
+	// of its own (DNS rebinding). Browsers set Origin on every POST.
+	if r.Header.Get("Origin") != "" {
+		http.Error(w, "spans from web pages are not accepted", http.StatusForbidden)
+		return
 	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encode := proto.Marshal
+	switch kind {
+	case typeProtobuf:
+	case typeJSON:
+		encode = protojson.Marshal
+	default:
+		http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
+		return
+	}
+	code, reply := http.StatusOK, proto.Message(nil)
+	response, err := s.respond(w, r, kind)
+	if reply = response; err != nil {
+		st := status.Convert(err)
+		code, reply = httpCode(st.Code()), st.Proto()
+	}
+	b, err := encode(reply)
+	if err != nil { // the handler's message is not UTF-8
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(code)
+	_, _ = w.Write(b) // the client may be gone
 }
 
 // respond reads and handles a request. Its error is a gRPC status.
-func (s *service) respond(w http.ResponseWriter, r *http.Request, kind string, do operation) (*coltracepb.ExportTraceServiceResponse, error) {
+func (s *service) respond(w http.ResponseWriter, r *http.Request, kind string) (*coltracepb.ExportTraceServiceResponse, error) {
 	request, done, err := s.readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -99,7 +94,7 @@ func (s *service) respond(w http.ResponseWriter, r *http.Request, kind string, d
 			return nil, err
 		}
 	}
-	return s.handle(r.Context(), r.Header.Get(SourceHeader), request, do)
+	return s.handle(r.Context(), request)
 }
 
 // readBody reads a body of at most maxBody bytes, compressed and uncompressed. Call done

@@ -25,10 +25,6 @@ type Config struct {
 	// error as Internal.
 	Handle func(ctx context.Context, request []byte) (Rejected, error)
 
-	// Open is called with the same of the spans that a process, named by source, has open. If
-	// Open is nil, such requests are refused, as by any collector.
-	Open func(source string, request []byte)
-
 	// MaxCost is how much memory a request may take once decoded; 64 MB if zero.
 	MaxCost int
 }

@@ -34,25 +34,8 @@ func newService(cfg Config) *service {
 	return &service{cfg, make(chan struct{}, maxRequests), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
-// An operation handles a request from a source.
-type operation func(ctx context.Context, source string, request []byte) (*coltracepb.ExportTraceServiceResponse, error)
-
-func (s *service) export(ctx context.Context, _ string, request []byte) (*coltracepb.ExportTraceServiceResponse, error) {
-	response := new(coltracepb.ExportTraceServiceResponse)
-	rejected, err := s.Handle(ctx, request)
-	if err == nil && rejected != (Rejected{}) {
-		response.PartialSuccess = &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected.Spans, ErrorMessage: rejected.Message}
-	}
-	return response, toStatus(err)
-}
-
-func (s *service) open(_ context.Context, source string, request []byte) (*coltracepb.ExportTraceServiceResponse, error) {
-	s.Open(source, request)
-	return new(coltracepb.ExportTraceServiceResponse), nil
-}
-
 // handle checks a request and handles it. Its error is a gRPC status.
-func (s *service) handle(ctx context.Context, source string, request []byte, do operation) (*coltracepb.ExportTraceServiceResponse, error) {
+func (s *service) handle(ctx context.Context, request []byte) (*coltracepb.ExportTraceServiceResponse, error) {
 	took, err := costOf(request, s.MaxCost)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -67,7 +50,12 @@ func (s *service) handle(ctx context.Context, source string, request []byte, do 
 		}
 		defer done()
 	}
-	return do(ctx, source, request)
+	response := new(coltracepb.ExportTraceServiceResponse)
+	rejected, err := s.Handle(ctx, request)
+	if err == nil && rejected != (Rejected{}) {
+		response.PartialSuccess = &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected.Spans, ErrorMessage: rejected.Message}
+	}
+	return response, toStatus(err)
 }
 
 // fromJSON returns a request in JSON as protobuf.

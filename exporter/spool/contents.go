@@ -26,6 +26,7 @@ import (
 //	    open    = field 1001 { field 1: a ResourceSpans of spans that have not ended, ... }
 //	    done    = field 1002 { varints }: the spans with these numbers need not be sent
 //	    metrics = field 1005: an ExportMetricsServiceRequest, empty if none has to be sent
+//	    shown   = field 1006: as open, for a viewer alone
 //	}
 //
 // A frame of a file of rejected spans has field 1003 { field 1: a ResourceSpans, ... }.
@@ -40,6 +41,7 @@ const (
 	fieldRejected = 1003
 	fieldFrame    = 1004
 	fieldMetrics  = 1005
+	fieldShown    = 1006
 )
 
 // logFormat is the number of the format.

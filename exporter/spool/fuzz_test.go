@@ -56,6 +56,9 @@ func FuzzLog(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if l := new(watched); l.add(b) && l.size > int64(len(b)) {
+			t.Errorf("%d bytes read of %d", l.size, len(b))
+		}
 		c := new(contents)
 		if err := c.decode(b); err != nil {
 			if !errors.Is(err, errCorrupt) && !errors.Is(err, errEmpty) {

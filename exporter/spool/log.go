@@ -45,6 +45,7 @@ type Log struct {
 // A Snapshot is what a killed process leaves behind besides the spans that had ended.
 type Snapshot struct {
 	Open    []*Span // as if they ended now
+	Resumed bool    // whoever restarts the process ends Open itself: only a viewer gets them
 	Metrics []byte  // an ExportMetricsServiceRequest, as if the process were killed now; nil if the last one is still good
 }
 
@@ -90,8 +91,8 @@ func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
 		if metrics == nil {
 			metrics = l.snapshot.Metrics
 		}
-		l.snapshot = Snapshot{Open: snapshot.Open, Metrics: metrics}
-		records = append(records, enclose(fieldOpen, recordsOf(snapshot.Open))...)
+		l.snapshot = Snapshot{Open: snapshot.Open, Resumed: snapshot.Resumed, Metrics: metrics}
+		records = append(records, snapshot.open()...)
 		if snapshot.Metrics != nil {
 			records = append(records, appendRecord(nil, fieldMetrics, snapshot.Metrics))
 		}
@@ -103,7 +104,14 @@ func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
 }
 
 func (s *Snapshot) records() [][]byte {
-	return append(enclose(fieldOpen, recordsOf(s.Open)), appendRecord(nil, fieldMetrics, s.Metrics))
+	return append(s.open(), appendRecord(nil, fieldMetrics, s.Metrics))
+}
+
+func (s *Snapshot) open() [][]byte {
+	if s.Resumed {
+		return enclose(fieldShown, recordsOf(s.Open))
+	}
+	return enclose(fieldOpen, recordsOf(s.Open))
 }
 
 func (s *Snapshot) size() (n int) {

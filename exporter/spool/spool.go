@@ -86,7 +86,12 @@ func Default() (Spool, error) {
 	if err != nil {
 		return Spool{}, err
 	}
-	return Spool{Dir: filepath.Join(dir, "spool"), Max: DefaultMax}, nil
+	return In(dir), nil
+}
+
+// In returns the spool in a state folder.
+func In(stateDir string) Spool {
+	return Spool{Dir: filepath.Join(stateDir, "spool"), Max: DefaultMax}
 }
 
 // A Destination is where spans are to be sent. It holds no secret.

@@ -79,10 +79,10 @@ CREATE TABLE run (at INTEGER PRIMARY KEY, outlines BLOB); -- see setOutlines
 CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
 CREATE TABLE origin (session INTEGER, n INTEGER, wire BLOB NOT NULL, PRIMARY KEY (session, n)) WITHOUT ROWID;
 
--- Spans that have not ended, as their process last reported them, in nanoseconds since 1970.
+-- Spans that have not ended, as their process wrote them, and when it was last known to live, in nanoseconds since 1970.
 CREATE TABLE open (
 	source TEXT, session INTEGER, id BLOB, origin INTEGER NOT NULL, wire BLOB NOT NULL,
-	reported INTEGER NOT NULL, gone INTEGER NOT NULL DEFAULT 0,
+	written INTEGER NOT NULL, reported INTEGER NOT NULL, gone INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (source, session, id)
 ) WITHOUT ROWID;
 CREATE INDEX open_session ON open (session);

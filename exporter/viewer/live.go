@@ -2,16 +2,18 @@ package viewer
 
 import (
 	"cmp"
+	"encoding/json"
 	"iter"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// silence is how long a source may be silent before its spans count as gone. A
-// source reports every second.
+// silence is how long nothing may be heard of a source before its spans count as gone.
 const silence = 10 * time.Second
 
 // Open sets the spans that a source has open; the empty source is this process. A span
@@ -67,8 +69,8 @@ func (u *update) report(source string, taken []stored, now time.Time) error {
 		current[r.id] = cmp.Or(current[r.id], u.reading.Text(semconv.ConversationID))
 		r.reported = true
 		r.open++
-		err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
-			source, r.row, id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano())
+		err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, written, reported) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			source, r.row, id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano(), now.UnixNano())
 	}
 	for id, conversation := range before {
 		if _, still := current[id]; still || err != nil {
@@ -129,6 +131,24 @@ func (s *Store) movedTo(from traceID) (to traceID, ok bool) {
 	return to, ok
 }
 
+// alive says that sources live, although they may have nothing new to report.
+func (s *Store) alive(sources []string, now time.Time) error {
+	if len(sources) == 0 {
+		return nil
+	}
+	names, err := json.Marshal(sources)
+	if err != nil {
+		return err
+	}
+	const of = `source IN (SELECT value FROM json_each(?))`
+	return s.update(now, func(u *update) error {
+		if err := u.write.exec(`UPDATE session SET seq = ? WHERE row IN (SELECT session FROM open WHERE gone = 1 AND `+of+`)`, u.seq, string(names)); err != nil {
+			return err
+		}
+		return u.write.exec(`UPDATE open SET reported = ?, gone = 0 WHERE `+of, now.UnixNano(), string(names))
+	})
+}
+
 // expire marks the open spans of sources that have been silent as gone.
 func (s *Store) expire(now time.Time) error {
 	const silent = `gone = 0 AND reported <= ?`
@@ -146,17 +166,40 @@ func (s *Store) expire(now time.Time) error {
 }
 
 // openSpans returns the open spans of a session. They are encoded as if they ended when their
-// source last reported.
+// source was last known to live.
 func openSpans(from querier, row int64) (list []stored, err error) {
+	var lasting []uint64
+	var sources []string
+	latest := make(map[string]uint64) // by source
 	err = each(from, func(scan func(...any) error) error {
 		var sp stored
 		var header []byte
-		err := scan(&header, &sp.wire)
+		var source string
+		var since uint64
+		err := scan(&source, &header, &sp.wire, &since)
 		sp.origin = newOrigin(header)
-		list = append(list, sp)
+		list, lasting, sources = append(list, sp), append(lasting, since), append(sources, source)
+		latest[source] = max(latest[source], endOf(sp.wire))
 		return err
-	}, `SELECT origin.wire, open.wire FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
+	}, `SELECT source, origin.wire, open.wire, max(0, reported - written) FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
+	for i := range list {
+		if end := endOf(list[i].wire); lasting[i] > 0 && end+uint64(held) >= latest[sources[i]] {
+			wire := protowire.AppendTag(list[i].wire, field.SpanEnd, protowire.Fixed64Type) // the last one counts
+			list[i].wire = protowire.AppendFixed64(wire, end+lasting[i])
+		}
+	}
 	return list, err
+}
+
+// held is how much earlier than others a span has ended that its process still holds back. One
+// that goes on ends with the others.
+const held = time.Millisecond
+
+func endOf(span []byte) (end uint64) {
+	for v := range field.Of(span, field.SpanEnd) {
+		end = v.Number
+	}
+	return end
 }
 
 // spansAndOpen returns the spans of a session after the number since, and then the open ones,

@@ -1,13 +1,16 @@
 package viewer
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -129,21 +132,48 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestFeedReachesViewer(t *testing.T) {
-	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
-	for i, feed := range []*Feed{
-		NewFeed(v.GRPCEndpoint(), true, "spantee/test", 0), NewFeed(v.HTTPEndpoint(), false, "spantee/test", 0), NewFeed(v.HTTPEndpoint()+"/v1/traces", false, "spantee/test", 0), NewFeed(v.URL(), false, "spantee/test", 0),
-	} {
+// appendTo writes what a process has open to its log.
+func appendTo(t *testing.T, l *spool.Log, spans ...*tracepb.Span) {
+	t.Helper()
+	var snapshot spool.Snapshot
+	for _, s := range spans {
+		b, err := proto.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshot.Open = append(snapshot.Open, &spool.Span{Wire: spool.AppendSpan(nil, b), Of: new(spool.Origin)})
+	}
+	if err := l.Append(nil, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What running processes have open is shown, if they send their spans to this viewer.
+func TestRunningProcesses(t *testing.T) {
+	state, endpoint := filepath.Join(t.TempDir(), "state"), ""
+	t.Run("open", func(t *testing.T) { endpoint = seesProcesses(t, state) })
+	if endpoint == "" || ReceivesAt(state, endpoint) || ReceivesAt(t.TempDir(), endpoint) {
+		t.Error("the viewer is said to be there after its end")
+	}
+}
+
+func seesProcesses(t *testing.T, state string) (endpoint string) {
+	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", StateDir: state})
+	stranger := spool.In(state).NewLog(spool.Destination{Protocol: "grpc", Endpoint: "http://localhost:1"}, nil)
+	defer stranger.Close("", nil)
+	appendTo(t, stranger, span(99, 1, 0, "invoke_agent x", 1, 2))
+	for i, endpoint := range []string{v.GRPCEndpoint(), v.HTTPEndpoint(), v.HTTPEndpoint() + "/v1/traces", v.URL()} {
 		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
-		feed.Show(encode(t, from("a", open)))
+		l := spool.In(state).NewLog(spool.Destination{Protocol: "grpc", Endpoint: endpoint}, nil)
+		appendTo(t, l, open)
 		eventually(t, "open", func() bool {
 			got, ok := on(t, v.Store).Session(idOf(open))
-			return ok && got.Now != nil
+			return ok && got.Now != nil && got.Now.LastReport > 0
 		})
-		if !feed.Found() {
-			t.Error("no viewer was found")
+		if !ReceivesAt(state, endpoint) {
+			t.Errorf("nobody knows that a viewer is at %s", endpoint)
 		}
-		feed.Close()
+		l.Close("", nil)
 		eventually(t, "closed", func() bool { // it never ended: its id was provisional
 			_, ok := on(t, v.Store).Session(idOf(open))
 			return !ok
@@ -152,41 +182,56 @@ func TestFeedReachesViewer(t *testing.T) {
 	if on(t, v.Store).number(`SELECT count(*) FROM open`) != 0 {
 		t.Errorf("%d sources", on(t, v.Store).number(`SELECT count(*) FROM open`))
 	}
-	if !Answers(v.GRPCEndpoint(), true, "spantee/test") || !Answers(v.HTTPEndpoint(), false, "spantee/test") {
-		t.Error("no answer")
-	}
-}
-
-// Any other backend is asked by a method or path that it does not know, with an
-// empty request, and sees no span.
-func TestFeedLeavesOthersAlone(t *testing.T) {
-	r := receivertest.Start(t)
-	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true, "spantee/test", 0), NewFeed(r.HTTPEndpoint(), false, "spantee/test", 0)} {
-		feed.Show(encode(t, from("a", span(1, 1, 0, "invoke_agent x", 1, 2))))
-		feed.done.Wait() // it ends by itself
-		feed.Close()
-	}
-	if Answers(r.GRPCEndpoint(), true, "spantee/test") || Answers(r.HTTPEndpoint(), false, "spantee/test") || Answers("http://127.0.0.1:1", false, "") || Answers("http://10.0.0.1:4318", false, "") {
-		t.Error("a viewer was found")
-	}
-	if r.Attempts() != 0 {
-		t.Errorf("%d requests", r.Attempts())
-	}
-	for _, endpoint := range []string{"http://collector.example:4317", "https://localhost:4317", "http://10.0.0.1:4318", "", "::"} {
-		if f := NewFeed(endpoint, true, "spantee/test", 0); f != nil {
-			t.Errorf("%s: a feed", endpoint)
-			f.Close()
+	for _, endpoint := range []string{"http://localhost:1", "http://collector.example:4317", strings.Replace(v.GRPCEndpoint(), "http", "https", 1), "", "::"} {
+		if ReceivesAt(state, endpoint) {
+			t.Errorf("a viewer is said to be at %q", endpoint)
 		}
 	}
-	var none *Feed
-	none.Show(nil)
-	none.Close()
+	return v.GRPCEndpoint()
+}
+
+// A span lasts as long as its process lives, however long that writes nothing; one that has
+// ended, and that the process holds back, does not.
+func TestOpenSpansLast(t *testing.T) {
+	s := newStore(t)
+	now := time.Now()
+	ms := uint64(time.Millisecond)
+	root, chat := span(1, 1, 0, "invoke_agent x", 0, 0), span(1, 2, 1, "chat y", 0, 0)
+	root.StartTimeUnixNano, root.EndTimeUnixNano = ms, 9000*ms
+	chat.StartTimeUnixNano, chat.EndTimeUnixNano = ms, 8000*ms
+	ends := func() (ends []int64) {
+		o, _ := s.Overview(idOf(root), 0)
+		for _, b := range o.Open {
+			ends = append(ends, b.End/1000)
+		}
+		return ends
+	}
+	s.openAt("p", encode(t, from("a", root, chat)), now)
+	if got := ends(); !slices.Equal(got, []int64{9000, 8000}) {
+		t.Errorf("at once, they end at %v ms", got)
+	}
+	if err := s.alive([]string{"p"}, now.Add(5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ends(); !slices.Equal(got, []int64{14000, 8000}) {
+		t.Errorf("after 5 s, they end at %v ms", got)
+	}
+	s.expire(now.Add(5*time.Second + silence))
+	if got, _ := s.Session(idOf(root)); !got.Now.Gone {
+		t.Error("not gone")
+	}
+	if err := s.alive([]string{"p"}, now.Add(time.Minute)); err != nil { // it was only suspended
+		t.Fatal(err)
+	}
+	if got, _ := s.Session(idOf(root)); got.Now.Gone {
+		t.Error("still gone")
+	}
 }
 
 // A page elsewhere must not be able to show anything here.
-func TestOpenIsNotForPages(t *testing.T) {
+func TestSpansAreNotForPages(t *testing.T) {
 	v := start(t, Config{})
-	for _, path := range []string{"/v1/traces", "/spantee/v1/open", "/api/files"} {
+	for _, path := range []string{"/v1/traces", "/api/files"} {
 		resp, body := ask(t, v, "POST", path, "")
 		if resp.StatusCode != 403 || strings.Contains(body, "{") {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)

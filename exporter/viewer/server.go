@@ -89,7 +89,6 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions/{id}/export.json", bounded(v.exports, v.export("application/json", ".json", (*Store).ExportJSON)))
 	mux.HandleFunc("POST /api/files", ownPage(v.addFile))
 	mux.Handle("POST /v1/traces", v.otlp)
-	mux.Handle("POST "+receiver.OpenPath, v.otlp)
 	packed, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed)) // zstd takes megabytes for each response
 	if err != nil {
 		panic(err) // the options are valid

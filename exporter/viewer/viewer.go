@@ -1,15 +1,14 @@
 // Package viewer is an embedded tracing backend. It keeps traces in a database and
 // shows them on a web page on the local machine.
 //
-//	OTLP, open spans -> receiver -> Store -> page (server-sent events, JSON)
+//	OTLP ->                       receiver -\
+//	logs of running processes ->  lookout --> Store -> page (server-sent events, JSON)
 //
-// Open spans are sent to the same endpoint as finished spans, but to a gRPC method or
-// an HTTP path that only a spantee viewer serves. A [Feed] first sends an empty
-// request, so that no other backend ever sees an open span.
+// What processes of this user have open is read from their logs in the spool.
 //
-// In this order, each file uses only the ones after it: viewer, server; runs, list, steps;
-// export, withhold; queue; open, with what a store does in the background: retention, index;
-// search, page; live, update; outline, summary, read, batch; store, span, database.
+// In this order, each file uses only the ones after it: viewer, server, running; runs, list,
+// steps; export, withhold; queue; open, with what a store does in the background: retention,
+// index; search, page; live, update; outline, summary, read, batch; store, span, database.
 package viewer
 
 import (
@@ -44,6 +43,10 @@ type Config struct {
 
 	Prices runs.Prices // of models, for runs that do not state their cost
 
+	// StateDir is the state folder of the processes whose open spans are shown, and that are
+	// told of this viewer; empty for none.
+	StateDir string
+
 	// ReadFile adds the sessions of a file that was dropped on the page. If it
 	// is nil, the page takes none.
 	ReadFile func(store *Store, name string, content io.Reader) error
@@ -70,7 +73,7 @@ func Start(cfg Config) (*Viewer, error) {
 	v.page = receiver.Limit(v.page)
 	receives := receiver.Config{
 		GRPC: cmp.Or(cfg.GRPC, receiver.Off), HTTP: cmp.Or(cfg.HTTP, receiver.Off),
-		Handle: v.receive, Open: v.Store.Open, MaxCost: maxRequestCost,
+		Handle: v.receive, MaxCost: maxRequestCost,
 	}
 	if v.receiver, err = receiver.Start(receives); err != nil {
 		_ = v.page.Close()
@@ -92,6 +95,9 @@ func Start(cfg Config) (*Viewer, error) {
 		ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so
+	if cfg.StateDir != "" {
+		v.serving.Go(func() { v.lookOut(cfg.StateDir) })
+	}
 	return v, nil
 }
 
