@@ -38,13 +38,6 @@ type Mapper struct {
 	closed   bool
 }
 
-// SetMaxAttributeBytes changes [Options.MaxAttributeBytes] for the rest of the stream.
-func (m *Mapper) SetMaxAttributeBytes(n int) {
-	n = min(n, MaxAttribute)
-	m.opts.MaxAttributeBytes = n
-	m.capture = m.capture.WithMax(n)
-}
-
 // New returns a Mapper, or an error if the options are invalid.
 func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {

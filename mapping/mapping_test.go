@@ -325,7 +325,7 @@ func decode(t testing.TB, b []byte) *tracepb.Span {
 }
 
 func openSpans(t testing.TB, m *mapping.Mapper) (spans []*tracepb.Span) {
-	return decoded(t, m.Open())
+	return decoded(t, m.Open(time.Unix(0, 0)))
 }
 
 // decoded returns the spans of outputs.

@@ -8,27 +8,17 @@ import (
 )
 
 // Open returns the spans that have not ended, as they would end if spantee were killed
-// now. A span keeps its id when it ends later.
-func (m *Mapper) Open() iter.Seq[Output] {
-	return m.open(m.now)
-}
-
-// OpenAt is like Open, but spans last until now, however long the
-// stream has been silent.
-func (m *Mapper) OpenAt(now time.Time) iter.Seq[Output] {
-	if m.opts.replay() { // whose arrival times mean nothing
-		return m.Open()
-	}
-	return m.open(max(m.now, quantize(instant(now.UnixNano()))))
-}
-
-// open ends copies of the open runs, and returns their spans.
-func (m *Mapper) open(now instant) iter.Seq[Output] {
+// now, however long the stream has been silent. A span keeps its id when it ends later.
+func (m *Mapper) Open(now time.Time) iter.Seq[Output] {
 	return func(yield func(Output) bool) {
 		if m.closed {
 			return
 		}
-		c := m.clone(now)
+		at := m.now
+		if !m.opts.replay() { // else arrival times mean nothing
+			at = max(at, quantize(instant(now.UnixNano())))
+		}
+		c := m.clone(at) // whose runs can be ended
 		for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
 			s := *e.Value.(*session)
 			s.ended = copied(s.ended, func(r *run) *run { return r.clone(&c.stream) })

@@ -71,7 +71,7 @@ func TestOpenLastsUntilNow(t *testing.T) {
 		spans = append(spans, decoded(t, m.Map(lines))...)
 		lasted := func(silent time.Duration) time.Duration {
 			var end, start uint64
-			for _, s := range decoded(t, m.OpenAt(began.Add(silent))) {
+			for _, s := range decoded(t, m.Open(began.Add(silent))) {
 				start, end = s.StartTimeUnixNano, max(end, s.EndTimeUnixNano) // the root comes last
 			}
 			return time.Duration(end - start)

@@ -22,6 +22,7 @@ import (
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
@@ -361,5 +362,11 @@ func (c *contentConfig) keepWhole() {
 	}
 }
 
-// fitsViewer reports whether a viewer gets longer texts than other backends.
-func (c contentConfig) fitsViewer() bool { return c.maxIsDefault && c.Content != content.None }
+// sendsToViewer reports whether a viewer of this user gets the spans.
+func (c *config) sendsToViewer() bool {
+	if c.to.otlp == nil || c.content.Content == content.None {
+		return false
+	}
+	stateDir, err := spool.StateDir()
+	return err == nil && viewer.ReceivesAt(stateDir, c.to.otlp.Destination().Endpoint)
+}

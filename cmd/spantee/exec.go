@@ -71,7 +71,6 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	agent, err := proc.Start(args, setup.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
 	if err != nil {
 		ending.endAll(0)
-		setup.sinks.snapshots.feed.Close()
 		reporter.failed(err)
 		end := ending.conclude(proc.NotStarted(err))
 		reporter.w.Flush()

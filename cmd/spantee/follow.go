@@ -90,19 +90,22 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 			}
 		},
 		Remember: sinks.metrics.remember,
-		Flush:    setup.stream.Flush,
-		Grown:    sinks.metrics.received,
+		Flush: func() error {
+			setup.stream.Changed()
+			return setup.stream.Flush()
+		},
+		Grown: sinks.metrics.received,
 		Stalled: func(agent string, idle time.Duration) {
 			reporter.stalled(agent, idle)
 			sinks.metrics.stalled(agent)
 		},
-		Tick:    func(now time.Time) { sinks.snapshots.tick(now, 0) },
+		Tick:    func(now time.Time) { setup.stream.Tick(now, sinks.open.watched()) },
 		Skipped: reporter.skipped, Damaged: reporter.now, Problem: reporter.problem,
 	})
 	if err != nil {
 		return err
 	}
-	sinks.snapshots.openAt = follower.OpenAt
+	setup.stream.Open = follower.OpenSpans
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -114,7 +117,6 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	stop()
 	sinks.endStream()
 	<-done
-	defer sinks.snapshots.feed.Close()
 	reporter.unknownTypes(follower.Close())
 	ending.endAll(0)
 	return ending.finish(proc.Status{}, nil, disarm)

@@ -31,7 +31,6 @@ type mapLoop struct {
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
-	generation  int       // of the runs
 
 	atEnd func(*mapping.Mapper) // called before the mapper is closed; may be nil
 
@@ -46,7 +45,7 @@ func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
 		stream: s.stream, sinks: s.sinks, ending: s.ending, reporter: s.sinks.reporter,
 		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(),
 	}
-	l.sinks.snapshots.status = l.reporter.mayShowStatus(out)
+	l.sinks.open.status = l.reporter.mayShowStatus(out)
 	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.to.Live, Progress: l.stream.Emitted})
 	if l.sinks.needed() {
 		go l.run()
@@ -92,9 +91,8 @@ func (l *mapLoop) mapStream() {
 		if len(bytes) == 0 {
 			continue
 		}
-		l.lastArrival, l.stalled = arrived, false
+		l.lastArrival, l.stalled, l.sinks.open.silent = arrived, false, 0
 		l.sinks.metrics.received(arrived)
-		l.sinks.snapshots.fitViewer()
 		l.stream.Write(bytes, arrived)
 		l.mapped(arrived)
 	}
@@ -108,10 +106,6 @@ func (l *mapLoop) mapped(arrived time.Time) {
 		l.log.Begin(l.stream.Mapper, arrived)
 	}
 	l.checkLimits(0)
-	if stats.Generation != l.generation {
-		l.generation = stats.Generation
-		l.sinks.snapshots.tick(time.Now(), 0)
-	}
 }
 
 // tick does what is due because time passes.
@@ -120,8 +114,8 @@ func (l *mapLoop) tick(now time.Time) {
 	l.log.Search(l.stream.Mapper)
 	l.checkStall(now, idle)
 	l.checkLimits(idle)
-	l.sinks.snapshots.tick(now, idle)
-	l.stream.Save()
+	l.sinks.open.silent = idle
+	l.stream.Tick(now, l.sinks.open.watched())
 }
 
 // checkStall reports once that the agent is silent.
@@ -182,7 +176,6 @@ const mapperReserve = 500 * time.Millisecond
 // timeout after the stream ended or, if the mapper had a backlog, after the mapper made
 // its last progress.
 func (l *mapLoop) end(interrupted bool) {
-	defer l.sinks.snapshots.feed.Close()
 	spent, ok := l.awaitMapper(interrupted)
 	o := &l.ending.result
 	if !ok {

@@ -6,12 +6,9 @@ import (
 	"bytes"
 	"cmp"
 	"io"
-	"iter"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
@@ -151,7 +148,7 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	reporter := newReporter(&options{}, os.Stderr)
 	m := newMeter(settings, func(string) *resourcepb.Resource { return nil }, func(err error) { t.Error(err) })
 	m.stalled("an agent") // is counted
-	all := &sinks{reporter: reporter, metrics: m, snapshots: new(openSpans), to: tracer.Config{Live: true}}
+	all := &sinks{reporter: reporter, metrics: m, open: new(openSpans), to: tracer.Config{Live: true}}
 	p := &mapLoop{sinks: all, ending: &ending{sinks: all, reporter: reporter}, reporter: reporter, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
 	if err := p.tee.Copy(); err != nil {
 		t.Fatal(err)
@@ -178,21 +175,5 @@ func TestABugInCountingIsReported(t *testing.T) {
 	}
 	if m.setOpen([]mapping.Output{{Agent: "agent"}}); len(failed) != 2 {
 		t.Errorf("of open spans, reported %v", failed)
-	}
-}
-
-// Metrics say what is open now, which nothing in a recording is.
-func TestOpenSpansOfALiveStream(t *testing.T) {
-	for _, live := range []bool{true, false} {
-		counted := false
-		settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := newMeter(settings, func(string) *resourcepb.Resource { panic("counted") }, func(error) { counted = true })
-		o := &openSpans{metrics: m, live: live, openAt: func(time.Time) iter.Seq[mapping.Output] { return slices.Values([]mapping.Output{{Agent: "agent"}}) }}
-		if o.tick(time.Now(), 0); counted != live {
-			t.Errorf("live %v: counted %v", live, counted)
-		}
 	}
 }

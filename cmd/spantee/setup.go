@@ -75,8 +75,8 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.usual, err = o.openBaseline(s.receipt, s.to.Resources); err != nil {
 		return nil, err
 	}
-	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() {
-		cfg.content.keepWhole() // only a file or the viewer gets these spans
+	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() || cfg.sendsToViewer() {
+		cfg.content.keepWhole() // only a file or a viewer gets these spans
 	}
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
@@ -94,7 +94,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 			to.Patience = time.Minute // no agent waits for it
 		}
 		if cfg.metrics != nil && cfg.spool != nil {
-			to.Metrics, s.to.Metrics = cfg.metrics.MetricsClient(), s.metrics.snapshot
+			to.Metrics = cfg.metrics.MetricsClient()
 		}
 		s.to.Exporter = exporter.New(to)
 	}
@@ -115,9 +115,12 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	if piped {
 		s.claims = s.newClaims()
-	} else {
-		s.askViewer()
 	}
+	s.open = &openSpans{
+		resources: s.to.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
+		saved: piped && s.to.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
+	}
+	s.to.Snapshot, s.to.Resumed = s.open.show, from.grows
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -127,7 +130,6 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if stream, err = tracer.New(streamConfig); err != nil {
 		return nil, err
 	}
-	s.snapshots = s.newOpenSpans(stream)
 	return &setup{stream, s, end}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
-	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -18,15 +17,15 @@ type sinks struct {
 	reporter *reporter
 	to       tracer.Config // of each stream, except for the mapping
 
-	metrics   *meter
-	tree      *tree.Writer // nil without --tree
-	log       *steplog.Log // nil without --log
-	usual     *usual       // nil without --baseline
-	page      *page        // nil without --view
-	receipt   *receiptSink // nil if nobody reads it
-	limits    *limits      // nil without a limit
-	snapshots *openSpans
-	claims    *follow.Claimer // nil unless follow must leave out the runs
+	metrics *meter
+	tree    *tree.Writer // nil without --tree
+	log     *steplog.Log // nil without --log
+	usual   *usual       // nil without --baseline
+	page    *page        // nil without --view
+	receipt *receiptSink // nil if nobody reads it
+	limits  *limits      // nil without a limit
+	open    *openSpans
+	claims  *follow.Claimer // nil unless follow must leave out the runs
 }
 
 // addConsumers adds who gets the spans besides the exporter.
@@ -90,32 +89,4 @@ func (s *sinks) newClaims() *follow.Claimer {
 		return nil
 	}
 	return follow.NewClaimer(filepath.Dir(s.cfg.spool.Dir))
-}
-
-// newOpenSpans returns the open spans of the stream.
-func (s *sinks) newOpenSpans(stream *tracer.Stream) *openSpans {
-	o := &openSpans{
-		stream: stream, resources: s.to.Resources, content: s.cfg.content, sampler: s.cfg.sampler, live: s.to.Live,
-		page: s.page, metrics: s.metrics, reporter: s.reporter, log: s.log, openAt: stream.Mapper.OpenAt,
-	}
-	if s.to.Exporter == nil || !s.to.Live || s.cfg.to.otlp == nil {
-		return o
-	}
-	delay := feedDelay
-	if s.cfg.content.fitsViewer() { // from the beginning
-		delay = 0
-	}
-	to := s.cfg.to.otlp.Destination()
-	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), delay)
-	return o
-}
-
-// askViewer does the same for a recording, which has time to ask first.
-func (s *sinks) askViewer() {
-	if s.to.Exporter == nil || s.cfg.to.otlp == nil || !s.cfg.content.fitsViewer() {
-		return
-	}
-	if to := s.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
-		s.cfg.content.keepWhole()
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
 )
@@ -126,8 +127,9 @@ func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, 
 		return nil, nil, err
 	}
 	store.StallAfter = o.stallAfter
+	stateDir, _ := spool.StateDir() // without one no process has a log
 	v, err = viewer.Start(viewer.Config{
-		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
+		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, StateDir: stateDir, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
 			return fileReader{read.content, func(error) {}}.read(store, name, r, time.Now())
 		},

@@ -10,8 +10,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // runsOf returns so many sessions, an hour apart.
@@ -96,26 +94,11 @@ func TestChromiumListFilters(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t, "../../testdata/cursor/tool-failures.jsonl", "../../testdata/cursor/tool-kinds.jsonl")
 	for name, child := range map[string]string{"stuck": "chat GPT-5", "hung": "execute_tool shell", "busy": "background shell"} {
-		feed := viewer.NewFeed(v.grpc, true, "spantee/"+name, 0)
 		m := newMade(name)
 		const minutes = 20 * 60_000
 		m.start = time.Now().Add(-minutes * time.Millisecond)
-		m.span(m.span(nil, "invoke_agent "+name, 0, minutes), child, 0, minutes) // an open span ends with its report
-		shown := make(chan struct{})
-		go func() { // a source that is silent is gone
-			defer close(shown)
-			for ticker := time.NewTicker(time.Second); t.Context().Err() == nil; {
-				feed.Show(encodeRequest(m.request()))
-				select {
-				case <-ticker.C:
-				case <-t.Context().Done():
-				}
-			}
-		}()
-		t.Cleanup(func() {
-			<-shown
-			feed.Close()
-		})
+		m.span(m.span(nil, "invoke_agent "+name, 0, minutes), child, 0, minutes) // an open span ends when it was written
+		m.runs(t, v)
 	}
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 5 && document.title === "(2 stuck) spantee"`)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // What the agent does this second is on the page, from the first line on.
@@ -61,41 +59,8 @@ func TestChromiumNow(t *testing.T) {
 	c.screenshot("ended")
 }
 
-// Over OTLP, another process tells what is open. When it dies, the page says
-// so by itself.
-func TestChromiumGone(t *testing.T) {
-	t.Parallel()
-	for _, protocol := range []string{"grpc", "http"} {
-		t.Run(protocol, func(t *testing.T) {
-			c := startChromium(t)
-			v := viewFiles(t)
-			endpoint := v.grpc
-			if protocol == "http" {
-				endpoint = v.http + "/v1/traces"
-			}
-			feed := viewer.NewFeed(endpoint, protocol == "grpc", "spantee/test", 0)
-			defer feed.Close()
-			m := newMade("gone")
-			m.start = time.Now()
-			root := m.span(nil, "invoke_agent cursor-agent", 0, 1)
-			m.span(root, "execute_tool shell", 0, 1, str("process.command_line", "sleep 1000"))
-			c.open(v.page + "/")
-			c.await(`document.querySelector(".empty h2")`)
-			feed.Show(encodeRequest(m.request()))
-			c.await(`document.querySelector(".outcome.running").innerText.startsWith("running shell sleep 1000 for")`)
-			c.await(`/silent for/.test(document.querySelector(".outcome.running").innerText)`)
-			shown := time.Now()
-			c.await(`document.querySelector(".outcome.gone")`)
-			t.Logf("gone %v after it was silent for 5 s", time.Since(shown).Round(time.Second))
-			c.screenshot("gone")
-			c.press(".sessions tbody a")
-			c.await(`%s === 2 && document.querySelector(".head .outcome.gone") && !%s.trace.live`, rowCount, waterfall)
-		})
-	}
-}
-
-// A real filter, over both protocols: its run is there from the first line, and
-// gone after it was killed.
+// The run of another process, over both protocols, is there from its first line, and gone after
+// the process was killed.
 func TestChromiumKilled(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
@@ -115,7 +80,7 @@ func TestChromiumKilled(t *testing.T) {
 			defer stdin.Close()
 			defer lines.Close()
 			filter := spantee(t, nil, "--endpoint", endpoint, "--protocol", protocol)
-			filter.Stdin = stdin
+			filter.Stdin, filter.Env = stdin, v.cmd.Env
 			if err := filter.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +91,7 @@ func TestChromiumKilled(t *testing.T) {
 			written := time.Now()
 			c.await(`document.querySelector(".outcome.running").innerText.startsWith("waiting for the model")`)
 			t.Logf("pace: in the list %v after its first line", time.Since(written).Round(10*time.Millisecond))
-			c.await(`/^waiting for the model for [3-9]s/.test(document.querySelector(".outcome.running").innerText)`)
+			c.await(`/^waiting for the model for [6-9]s, silent for [6-9]s/.test(document.querySelector(".outcome.running").innerText)`)
 			if err := filter.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,6 +99,9 @@ func TestChromiumKilled(t *testing.T) {
 			killed := time.Now()
 			c.await(`document.querySelector(".outcome.gone")`)
 			t.Logf("pace: gone %v after it was killed", time.Since(killed).Round(10*time.Millisecond))
+			c.screenshot("gone")
+			c.press(".sessions tbody a")
+			c.await(`%s === 2 && document.querySelector(".head .outcome.gone") && !%s.trace.live`, rowCount, waterfall)
 		})
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"iter"
-	"slices"
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -13,124 +11,63 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/steplog"
-	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
 
-// openSpans shows the spans that have not ended: on the page, in a viewer at the endpoint, in
-// the status line, and in the metrics.
+// openSpans shows the spans that have not ended: on the page, in the log, in the status line,
+// and in the metrics.
 type openSpans struct {
-	stream    *tracer.Stream
 	resources func(agent string) *resourcepb.Resource
-	content   contentConfig
-	sampler   tracer.Sampler
-	live      bool
 	page      *page // nil without --view
 	metrics   *meter
 	reporter  *reporter
-	log       *steplog.Log                                 // nil without --log
-	openAt    func(now time.Time) iter.Seq[mapping.Output] // as they would end now
-	feed      *viewer.Feed                                 // nil if no viewer can be at the endpoint
-	status    bool                                         // there is a status line
+	log       *steplog.Log // nil without --log
+	status    bool         // there is a status line
+	saved     bool         // metrics are saved with the open spans
 
-	whole bool // content is sent whole, to the viewer at the endpoint
-
-	at    time.Time     // when they were last collected
-	took  time.Duration // how long collecting them took
-	shown bool          // the viewers have some
+	silent time.Duration // how long the stream has been
+	shown  bool          // the page has some
 }
 
-// feedDelay spares short sessions the question, which takes a few percent of their time.
-// A viewer gets their spans just as early.
-const feedDelay = 100 * time.Millisecond
+// watched reports whether open spans are shown as they grow.
+func (o *openSpans) watched() bool { return o.page != nil || o.status || o.log != nil }
 
-// fitViewer sends whole content while a viewer is at the endpoint. A live stream
-// learns that while it runs: nothing waits for the answer.
-func (o *openSpans) fitViewer() {
-	whole := o.content.fitsViewer() && o.feed.Found()
-	if whole == o.whole {
-		return
+// show shows a snapshot, and returns the metrics that a killed process would lose.
+func (o *openSpans) show(open []mapping.Output) (metrics []byte) {
+	if o.page != nil && (len(open) > 0 || o.shown) {
+		o.shown = len(open) > 0
+		o.page.queue.Open(o.request(open))
 	}
-	o.whole = whole
-	limit := defaultAttributeBytes
-	if whole {
-		limit = wholeAttributeBytes
+	if o.status || o.log != nil {
+		o.print(open)
 	}
-	o.stream.Mapper.SetMaxAttributeBytes(limit)
-}
-
-// maxOpenInterval is shorter than the silence after which a viewer assumes that a
-// process is dead.
-const maxOpenInterval = 4 * time.Second
-
-// tick shows the open spans everywhere. It is called every second, and when a run has begun
-// or got its final ids. idle is how long the stream has been silent.
-func (o *openSpans) tick(now time.Time, idle time.Duration) {
-	measured := o.live && o.metrics.to != nil // what a recording has open is not open now
-	seen := o.page != nil || o.feed.Wanted() || o.status || o.log != nil && o.live
-	if !seen && (!measured || now.Sub(o.at) < tickInterval/2) { // metrics are sent less often than runs begin
-		return
+	if o.metrics.to != nil {
+		o.metrics.setOpen(open)
 	}
-	if spans, ok := o.collect(now); ok {
-		o.show(spans)
-		if o.status || o.log != nil {
-			o.print(spans, idle)
-		}
-		if measured {
-			o.metrics.setOpen(spans)
-		}
+	if o.saved {
+		metrics = o.metrics.snapshot(open)
 	}
+	return metrics
 }
 
 // print prints what the agent does: in the log, and below it in the status line.
-func (o *openSpans) print(spans []mapping.Output, idle time.Duration) {
+func (o *openSpans) print(spans []mapping.Output) {
 	open := make([]*runs.Span, len(spans))
 	for i, out := range spans {
 		open[i] = new(runs.Span)
 		_ = open[i].Read(out.Span) // the mapper's spans are valid
 	}
 	if o.log != nil {
-		o.log.Open(open, idle)
+		o.log.Open(open, o.silent)
 	}
 	if o.status {
-		o.reporter.showStatus(open, idle)
+		o.reporter.showStatus(open, o.silent)
 	}
 }
 
-// collect returns the open spans, as they would end now. If that takes long, it does so less
-// often than every second, and returns false in between.
-func (o *openSpans) collect(now time.Time) (spans []mapping.Output, ok bool) {
-	start := time.Now()
-	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
-		return nil, false
-	}
-	for out := range o.openAt(now) {
-		out.Span = slices.Clone(out.Span)
-		spans = append(spans, out)
-	}
-	o.at, o.took = time.Now(), time.Since(start)
-	return spans, true
-}
-
-// show shows open spans in the viewers, and once also that there are none any more.
-func (o *openSpans) show(spans []mapping.Output) {
-	if len(spans) == 0 && !o.shown {
-		return
-	}
-	o.shown = len(spans) > 0
-	if o.page != nil {
-		o.page.queue.Open(o.request(spans, tracer.Sampler{}))
-	}
-	if o.feed.Wanted() {
-		o.feed.Show(o.request(spans, o.sampler))
-	}
-}
-
-func (o *openSpans) request(spans []mapping.Output, of tracer.Sampler) (request []byte) {
+func (o *openSpans) request(spans []mapping.Output) (request []byte) {
 	for _, out := range spans {
-		if of.Keeps(out.TraceID) {
-			request = append(request, wrap(o.resources(out.Agent), out.Span)...)
-		}
+		request = append(request, wrap(o.resources(out.Agent), out.Span)...)
 	}
 	return request
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A made session is OTLP spans, written without an agent.
@@ -157,11 +158,37 @@ func (m *made) hostileRequest() []*tracepb.ResourceSpans {
 }
 
 func encodeRequest(spans []*tracepb.ResourceSpans) []byte {
-	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	return encoded(&tracepb.TracesData{ResourceSpans: spans})
+}
+
+func encoded(message proto.Message) []byte {
+	b, err := proto.Marshal(message)
 	if err != nil {
 		panic(err)
 	}
-	return request
+	return b
+}
+
+// runs lets a process run until the test ends, which has spans open that go to a viewer.
+func (m *made) runs(t *testing.T, v viewerRun) {
+	t.Helper()
+	state := ""
+	for _, kv := range v.cmd.Env {
+		if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok {
+			state = dir
+		}
+	}
+	var open spool.Snapshot
+	for _, rs := range m.request() {
+		for _, span := range rs.ScopeSpans[0].Spans {
+			open.Open = append(open.Open, &spool.Span{Wire: spool.AppendSpan(nil, encoded(span)), Of: &spool.Origin{Resource: encoded(rs.Resource)}})
+		}
+	}
+	l := spool.In(filepath.Join(state, "spantee")).NewLog(spool.Destination{Protocol: "grpc", Endpoint: v.grpc}, nil)
+	t.Cleanup(func() { l.Close("", nil) })
+	if err := l.Append(nil, &open); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // upload sends spans to an OTLP/gRPC endpoint.

@@ -7,8 +7,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // The jobs that people open the viewer for take three steps at most from the list, each a
@@ -20,26 +18,11 @@ func TestChromiumTenJobs(t *testing.T) {
 	broken.span(broken.span(nil, "invoke_agent codex", 0, 90_000, number("gen_ai.usage.cost", 7.5)), "execute_tool shell", 0, 80_000).Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 	more.spans = append(more.spans, broken.spans...)
 	v := viewFiles(t, more.file(t), fixtures+"fix-failing-test.jsonl", fixtures+"tool-failures.jsonl")
-	feed := viewer.NewFeed(v.grpc, true, "spantee/stuck", 0)
 	stuck := newMade("stuck")
 	const minutes = 20 * 60_000
 	stuck.start = time.Now().Add(-minutes * time.Millisecond)
 	stuck.span(stuck.span(nil, "invoke_agent stuck", 0, minutes), "chat GPT-5", 0, minutes)
-	shown := make(chan struct{})
-	go func() { // a source that is silent is gone
-		defer close(shown)
-		for ticker := time.NewTicker(time.Second); t.Context().Err() == nil; {
-			feed.Show(encodeRequest(stuck.request()))
-			select {
-			case <-ticker.C:
-			case <-t.Context().Done():
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		<-shown
-		feed.Close()
-	})
+	stuck.runs(t, v)
 
 	type step = func()
 	click := func(selector string) step { return func() { c.press(selector) } }

@@ -240,7 +240,7 @@ func (l *live) wait(d time.Duration) {
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		time.Sleep(min(time.Second, time.Until(until)))
 		var open []*runs.Span
-		for out := range l.m.OpenAt(time.Now()) {
+		for out := range l.m.Open(time.Now()) {
 			open = append(open, read(out.Span))
 		}
 		l.log.Open(open, time.Since(l.lastLine))

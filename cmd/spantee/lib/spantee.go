@@ -197,7 +197,7 @@ func (t *Tracer) locked(do func()) {
 // saveOpen saves what a killed process would lose.
 func (t *Tracer) saveOpen() {
 	t.locked(func() {
-		t.stream.Save()
+		t.stream.Tick(time.Now(), false)
 		t.save.Reset(saveInterval)
 	})
 }

@@ -392,11 +392,11 @@ func (f *Follower) save(s *Session) bool {
 	return true
 }
 
-// OpenAt returns the spans that have not ended.
-func (f *Follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
+// OpenSpans returns the spans that have not ended, as they would end now.
+func (f *Follower) OpenSpans(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
 		for _, s := range f.sessions {
-			for out := range s.OpenAt(now) {
+			for out := range s.OpenSpans(now) {
 				if !yield(out) {
 					return
 				}

@@ -321,14 +321,14 @@ func (s *Session) isClaimed(id trace.TraceID) bool {
 	return r.claimed
 }
 
-// OpenAt returns the spans that have not ended.
-func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
+// OpenSpans returns the spans that have not ended, as they would end now.
+func (s *Session) OpenSpans(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
 		if s.mapper == nil || !s.Busy() {
 			return
 		}
 		claimed := make(map[trace.TraceID]bool) // the claims are files
-		for out := range s.mapper.OpenAt(now) {
+		for out := range s.mapper.Open(now) {
 			id := out.TraceID
 			if _, known := claimed[id]; !known {
 				claimed[id] = s.isClaimed(id)

@@ -1,7 +1,7 @@
 // Package tracer maps one stream of an agent, and hands its spans to their consumers:
 //
 //	bytes -> Stream -> mapping.Mapper -> Span -> Exporter, Consumers
-//	                        └─ open spans -> log of the Exporter
+//	                        └─ open spans -> snapshot, once a second -> Config.Snapshot, log of the Exporter
 //
 // The commands and package spantee are built on it. The commands are not built on package
 // spantee, because they need what a stable API should not promise: recordings, sampling,
@@ -67,11 +67,16 @@ type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own
 	Resources func(agent string) *resourcepb.Resource // of an agent's spans; nil if they have none
 
-	Exporter  *exporter.Exporter                 // nil if no spans are sent
-	Sampled   func(trace.TraceID) bool           // whether a trace is sent; nil if all are
-	Live      bool                               // what a killed process would lose is saved
-	Metrics   func(open []mapping.Output) []byte // the metrics that a killed process would lose; nil if there are none
-	Consumers []Consumer                         // of all spans, sent or not
+	Exporter  *exporter.Exporter       // nil if no spans are sent
+	Sampled   func(trace.TraceID) bool // whether a trace is sent; nil if all are
+	Consumers []Consumer               // of all spans, sent or not
+
+	Live    bool // snapshots are taken of what is open
+	Resumed bool // another process goes on with what is open if this one is killed
+
+	// Snapshot, if set, gets each snapshot of the open spans. It returns the metrics that a
+	// killed process would lose, or nil if there are none.
+	Snapshot func(open []mapping.Output) (metrics []byte)
 
 	Started, Ended func(mapping.Run) // called for each run, if set
 
@@ -86,6 +91,10 @@ type Stream struct {
 	// Mapper's other methods, such as NoteStall, may be called directly: see At and Changed.
 	Mapper *mapping.Mapper
 
+	// Open returns the spans that have not ended, as they would end now. It is the Mapper's
+	// method, unless the Stream gets the spans of others.
+	Open func(now time.Time) iter.Seq[mapping.Output]
+
 	cfg     Config
 	now     time.Time // when the current bytes came
 	span    Span      // for Consumers
@@ -96,7 +105,7 @@ type Stream struct {
 	last  snapshot
 }
 
-// A snapshot says when and how open spans were last saved.
+// A snapshot says when and how the last one was taken.
 type snapshot struct {
 	at         time.Time
 	took       time.Duration // without the disk
@@ -118,8 +127,11 @@ func New(cfg Config) (*Stream, error) {
 	s.last = snapshot{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
 	cfg.Mapping.Now = func() time.Time { return s.now }
 	var err error
-	s.Mapper, err = mapping.New(cfg.Mapping)
-	return s, err
+	if s.Mapper, err = mapping.New(cfg.Mapping); err != nil {
+		return nil, err
+	}
+	s.Open = s.Mapper.Open
+	return s, nil
 }
 
 // Emitted returns how many spans have ended.
@@ -145,7 +157,7 @@ func (s *Stream) write(piece []byte) {
 			_ = s.export(nil) // Close tells whether the disk takes any
 		}
 	case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
-		s.save()
+		s.snap(s.now)
 	}
 }
 
@@ -155,40 +167,47 @@ func (s *Stream) At(now time.Time) { s.now = now }
 // Changed says that the open spans have changed since the last snapshot.
 func (s *Stream) Changed() { s.last.changed = true }
 
-// Save saves what a killed process would lose, if anything has changed since the last time.
-// Call it about once a second.
-func (s *Stream) Save() {
-	if s.last.changed && s.cfg.Live && s.isDue() {
-		s.save()
+// Tick takes a snapshot of what is open if that has changed since the last one, or if
+// somebody watches how time passes. Call it about once a second.
+func (s *Stream) Tick(now time.Time, watched bool) {
+	if s.cfg.Live && (s.last.changed || watched) && s.isDue() {
+		s.snap(now)
 	}
 }
 
+// maxInterval bounds how much less often snapshots are taken that take long.
+const maxInterval = 4 * time.Second
+
 // isDue reports whether a snapshot may be taken. With thousands of open sessions that takes
 // a while, so it is done less often, and until then the spans of the current piece wait.
-func (s *Stream) isDue() bool { return time.Since(s.last.at) >= 50*s.last.took }
+func (s *Stream) isDue() bool { return time.Since(s.last.at) >= min(50*s.last.took, maxInterval) }
 
-// save exports the spans that ended with those that are open, and with the metrics.
-func (s *Stream) save() {
-	if s.cfg.Exporter == nil {
+// snap takes a snapshot. If anything has changed since the last one, it exports the snapshot
+// with the spans that ended.
+func (s *Stream) snap(now time.Time) {
+	if s.cfg.Exporter == nil && s.cfg.Snapshot == nil {
 		return
 	}
-	began, bytes := time.Now(), 0
-	now := new(spool.Snapshot)
+	began, taken, changed := time.Now(), snapshot{generation: s.Mapper.Stats().Generation}, s.last.changed
+	snapshot := &spool.Snapshot{Resumed: s.cfg.Resumed}
 	var open []mapping.Output
-	for out := range s.Mapper.Open() {
-		span := s.cfg.Exporter.Span(out.Span, s.cfg.Resources(out.Agent))
+	for out := range s.Open(now) {
 		if s.isSent(out.TraceID) {
-			now.Open = append(now.Open, span)
+			span := s.cfg.Exporter.Span(out.Span, s.cfg.Resources(out.Agent))
+			snapshot.Open, out.Span = append(snapshot.Open, span), span.Encoded()
+		} else {
+			out.Span = slices.Clone(out.Span)
 		}
-		out.Span = span.Encoded()
-		bytes += len(out.Span)
+		taken.bytes += len(out.Span)
 		open = append(open, out)
 	}
-	if s.cfg.Metrics != nil {
-		now.Metrics = s.cfg.Metrics(open)
+	if s.cfg.Snapshot != nil {
+		snapshot.Metrics = s.cfg.Snapshot(open)
 	}
-	s.last = snapshot{took: time.Since(began), bytes: bytes, generation: s.Mapper.Stats().Generation}
-	_ = s.export(now)
+	taken.took = time.Since(began)
+	if s.last = taken; changed {
+		_ = s.export(snapshot)
+	}
 	s.last.at = time.Now()
 }
 
@@ -199,11 +218,11 @@ func (s *Stream) Close(interrupted bool) (unprotected error) {
 	if !s.cfg.Live {
 		return s.export(nil)
 	}
-	now := new(spool.Snapshot)
-	if s.cfg.Metrics != nil {
-		now.Metrics = s.cfg.Metrics(nil)
+	last := new(spool.Snapshot)
+	if s.cfg.Snapshot != nil {
+		last.Metrics = s.cfg.Snapshot(nil)
 	}
-	return s.export(now)
+	return s.export(last)
 }
 
 // Flush exports what was emitted. The error says why a kill would lose spans.
