@@ -111,3 +111,47 @@ func decodeSpans(t *testing.T, wire []byte) []*tracepb.Span {
 	}
 	return scope.Spans
 }
+
+// What is open is shown when it has changed, or as time passes if somebody watches. In a
+// recording nothing is open now.
+func TestSnapshots(t *testing.T) {
+	shown := 0
+	cfg := Config{
+		Mapping: mapping.Options{Agent: "cursor"}, Live: true,
+		Snapshot: func(open []mapping.Output) []byte { shown += len(open); return nil },
+	}
+	tr, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func() {
+		tr.last.took = 0 // however slow the machine is
+		tr.Write([]byte(`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}`+"\n"), time.Now())
+	}
+	tick := func(watched bool) {
+		tr.last.took = 0
+		tr.Tick(time.Now(), watched)
+	}
+	for i, step := range []struct {
+		do   func()
+		want int // spans: a root and a chat
+	}{
+		{write, 2}, // a run begins
+		{func() { tick(false) }, 2},
+		{func() { tick(true) }, 4},
+		{func() { tr.Changed(); tick(false) }, 6},
+	} {
+		if step.do(); shown != step.want {
+			t.Errorf("step %d: %d spans were shown, want %d", i, shown, step.want)
+		}
+	}
+
+	shown, cfg.Live, cfg.Mapping.Replay = 0, false, time.Now()
+	if tr, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	if tick(true); shown > 0 {
+		t.Errorf("%d spans of a recording", shown)
+	}
+}
