@@ -36,7 +36,7 @@ func TestUserAgent(t *testing.T) {
 		got <- r.URL.Path + " " + r.UserAgent()
 	}))
 	defer s.Close()
-	cmd := spantee(t, nil, "--protocol=http/protobuf", "--endpoint", s.URL, "--content=details") // asks for a viewer at once
+	cmd := spantee(t, nil, "--protocol=http/protobuf", "--endpoint", s.URL)
 	cmd.Stdin = bytes.NewReader(fixture(t, "killed.jsonl"))
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestUserAgent(t *testing.T) {
 			t.Errorf("%s: user agent %q", path, agent)
 		}
 	}
-	if !seen["/v1/traces"] || !seen["/v1/metrics"] || len(seen) != 3 { // the third is a viewer's, if there is one
+	if !seen["/v1/traces"] || !seen["/v1/metrics"] || len(seen) != 2 {
 		t.Errorf("requests: %v", seen)
 	}
 }

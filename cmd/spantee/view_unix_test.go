@@ -86,7 +86,8 @@ func TestFaultStoppedViewer(t *testing.T) {
 			if protocol != "grpc" {
 				endpoint = v.http
 			}
-			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol}, "--flush-timeout=300ms")
+			cmd := spantee(t, nil, "--endpoint", endpoint, "--protocol", protocol, "--flush-timeout=300ms")
+			cmd.Env = v.cmd.Env
 			stdin, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -104,7 +104,7 @@ func TestContentIsWhole(t *testing.T) {
 	checkOutput(t, "--view as told", v.exported(t), false, 2048)
 }
 
-// The filter finds out that a viewer is at its endpoint.
+// A process finds out that a viewer of the same user is at its endpoint.
 func TestContentIsWholeInAViewer(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -117,8 +117,8 @@ func TestContentIsWholeInAViewer(t *testing.T) {
 		if protocol != "grpc" {
 			endpoint = v.http
 		}
-		env := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + strings.TrimPrefix(endpoint, "http://"), "OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol}
-		cmd := spantee(t, env, "--content=full")
+		cmd := spantee(t, nil, "--content=full", "--protocol", protocol, "--endpoint", "http://"+strings.TrimPrefix(endpoint, "http://"))
+		cmd.Env = v.cmd.Env
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestContentIsWholeInAViewer(t *testing.T) {
 		if _, err := in.Write(stream[:first]); err != nil {
 			t.Fatal(err)
 		}
-		v.awaitList(t, func(l viewer.List) bool { return l.Total == 1 }) // it shows what is open: the viewer was found
+		v.awaitList(t, func(l viewer.List) bool { return l.Total == 1 }) // it shows what is open
 		if _, err := in.Write(stream[first:]); err != nil {
 			t.Fatal(err)
 		}
@@ -150,6 +150,7 @@ func TestContentIsWholeInAViewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd = spantee(t, nil, "replay", "--content=full", "--protocol", protocol, "--endpoint", "http://"+strings.TrimPrefix(endpoint, "http://"), recording)
+		cmd.Env = again.cmd.Env
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, &cmd.stderr)
 		}
