@@ -24,6 +24,7 @@ type lookout struct {
 	watch   *spool.Watch
 	ports   []string
 	showing map[string]bool // logs
+	said    time.Time       // when the store was last told which processes live
 }
 
 // lookOut shows what running processes have open until the viewer is closed, and tells them
@@ -38,7 +39,10 @@ func (v *Viewer) lookOut(stateDir string) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
-		v.Store.failed(l.look(time.Now()))
+		if err := l.look(time.Now()); err != nil {
+			v.Store.failed(err)
+			l.watch = spool.In(stateDir).Watch() // it reads again what was not stored
+		}
 		select {
 		case <-v.server.done:
 			return
@@ -75,6 +79,10 @@ func (l *lookout) look(now time.Time) error {
 			return err
 		}
 	}
+	if now.Sub(l.said) < time.Second { // each time is a commit
+		return nil
+	}
+	l.said = now
 	return l.store.alive(living, now)
 }
 
