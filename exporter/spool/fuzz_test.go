@@ -49,6 +49,8 @@ func FuzzLog(f *testing.F) {
 	l.Done(spans[:1])
 	b, err := os.ReadFile(filepath.Join(s.Dir, l.name))
 	must(f, err)
+	info, err := l.file.Stat()
+	must(f, err)
 	l.Close("", nil)
 	f.Add(b)
 	f.Add(b[:len(b)/2])
@@ -56,8 +58,9 @@ func FuzzLog(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if l := new(watched); l.add(b) && l.size > int64(len(b)) {
-			t.Errorf("%d bytes read of %d", l.size, len(b))
+		running := Running{info: info}
+		if running.add(b); running.size > int64(len(b)) {
+			t.Errorf("%d bytes read of %d", running.size, len(b))
 		}
 		c := new(contents)
 		if err := c.decode(b); err != nil {

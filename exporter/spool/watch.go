@@ -17,11 +17,11 @@ import (
 // logs.
 type Watch struct {
 	spool Spool
-	logs  map[string]*watched
+	logs  map[string]*Running
 }
 
 // Watch returns a Watch that has seen nothing yet.
-func (s Spool) Watch() *Watch { return &Watch{spool: s, logs: map[string]*watched{}} }
+func (s Spool) Watch() *Watch { return &Watch{spool: s, logs: map[string]*Running{}} }
 
 // A Running is the log of a process of this host that has not ended by itself.
 type Running struct {
@@ -33,12 +33,16 @@ type Running struct {
 	// Changed is when the process wrote what Open now has; it is zero if Open has not changed
 	// since the last Look.
 	Changed time.Time
+
+	info  os.FileInfo // when it was last read
+	size  int64       // of what was read
+	ended bool        // the process has ended by itself, or is of another host
 }
 
 // Look returns the logs of processes that have not ended by themselves. A log that a process
 // hands over comes after the one in which it goes on.
 func (w *Watch) Look() ([]Running, error) {
-	logs := map[string]*watched{}
+	logs := map[string]*Running{}
 	running, err := within(func() (running []Running, err error) {
 		dir, err := w.spool.enter(false)
 		if dir == nil || err != nil {
@@ -50,25 +54,23 @@ func (w *Watch) Look() ([]Running, error) {
 			if filepath.Ext(name) != logExt || strings.HasPrefix(name, tempPrefix) {
 				continue
 			}
-			l := w.logs[name]
-			if l == nil {
-				l = new(watched)
+			r := w.logs[name]
+			if r == nil {
+				r = new(Running)
 			}
-			changed, failed := l.read(dir, name)
-			if failed != nil { // it is gone, or not this user's
+			if r.read(dir, name) != nil { // it is gone, or not this user's
 				continue
 			}
-			if logs[name] = l; l.closed || !l.note.isLocal() {
+			if logs[name] = r; r.ended {
 				continue
 			}
-			r := Running{Log: name, To: l.note.Destination, Lives: true, Open: l.open}
-			if changed {
-				r.Changed = l.info.ModTime()
-			} else if file, locked := lock(dir, name); file != nil {
-				file.Close()
-				r.Lives = !locked // without locks nobody can tell
+			if r.Log, r.Lives = name, true; r.Changed.IsZero() {
+				if file, locked := lock(dir, name); file != nil {
+					file.Close()
+					r.Lives = !locked // without locks nobody can tell
+				}
 			}
-			running = append(running, r)
+			running = append(running, *r)
 		}
 		return running, err
 	})
@@ -78,67 +80,59 @@ func (w *Watch) Look() ([]Running, error) {
 	return running, err
 }
 
-// A watched log is read as it grows.
-type watched struct {
-	info   os.FileInfo // when it was last read
-	size   int64       // of what was read
-	note   Note
-	closed bool // its process ended by itself
-	open   []byte
-}
-
-// read reports whether the open spans have changed.
-func (l *watched) read(dir *os.Root, name string) (changed bool, err error) {
+// read reads what is new in the log.
+func (r *Running) read(dir *os.Root, name string) error {
+	r.Changed = time.Time{}
 	info, err := dir.Lstat(name)
-	if err != nil || l.info != nil && os.SameFile(l.info, info) && l.info.Size() == info.Size() && l.info.ModTime().Equal(info.ModTime()) {
-		return false, err
+	if err != nil || r.info != nil && os.SameFile(r.info, info) && r.info.Size() == info.Size() && r.info.ModTime().Equal(info.ModTime()) {
+		return err
 	}
 	file, info, err := openIn(dir, name, os.O_RDONLY)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer file.Close()
-	if l.info == nil || !os.SameFile(l.info, info) || info.Size() < l.size { // written anew
-		*l = watched{}
+	if r.info == nil || !os.SameFile(r.info, info) || info.Size() < r.size { // written anew
+		*r = Running{}
 	}
 	if info.Size() > maxLog {
-		return false, errCorrupt
+		return errCorrupt
 	}
-	b := make([]byte, info.Size()-l.size)
-	n, err := file.ReadAt(b, l.size)
+	b := make([]byte, info.Size()-r.size)
+	n, err := file.ReadAt(b, r.size)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return err
 	}
-	l.info = info
-	return l.add(b[:n]), nil
+	r.info = info
+	r.add(b[:n])
+	return nil
 }
 
-// add reads what a log has got. A frame that is not whole yet is read the next time.
-func (l *watched) add(b []byte) (changed bool) {
-	if l.size == 0 {
+// add adds what a log has got. A frame that is not whole yet is read the next time.
+func (r *Running) add(b []byte) {
+	if r.size == 0 {
 		note, rest, err := cutNote(b)
-		if err != nil || note.Format != logFormat {
-			l.closed = true // a claim sets it aside
-			return false
+		if err != nil || note.Format != logFormat || !note.isLocal() {
+			r.ended = true // a claim sets aside what is no log
+			return
 		}
-		l.note, l.size, b = note, int64(len(b)-len(rest)), rest
+		r.To, r.size, b = note.Destination, int64(len(b)-len(rest)), rest
 	}
 	var open []byte
 	for number, v := range field.All(b, nil) {
 		switch number {
 		case fieldNote:
-			l.closed = true
+			r.ended = true
 		case fieldFrame:
 			for number, v := range field.All(v.Bytes, nil) {
 				if number == fieldOpen || number == fieldShown {
-					open, changed = v.Bytes, true
+					open, r.Changed = v.Bytes, r.info.ModTime()
 				}
 			}
 		}
-		l.size += int64(len(v.Whole))
+		r.size += int64(len(v.Whole))
 	}
-	if changed {
-		l.open = bytes.Clone(open) // which keeps no more of the log
+	if !r.Changed.IsZero() {
+		r.Open = bytes.Clone(open) // which keeps no more of the log
 	}
-	return changed
 }
