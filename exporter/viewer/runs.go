@@ -91,18 +91,16 @@ type Peak struct {
 // A tally adds up runs.
 type tally struct {
 	RunsQuery
-	found         []int64 // rows that the search found, nil without one
-	outcomes      []bool  // that the search asks for
-	poorer        []int64 // rows of copies that do not count
-	all           Measures
-	groups, days  map[string]*Measures
-	byDay         bool // groups are days
-	tools         map[string]*ToolTime
-	called        []*ToolTime // by the last run
-	failures      map[string]*Failure
-	slowest       Peak
-	mostExpensive Peak
-	mostFailures  Peak
+	found        []int64 // rows that the search found, nil without one
+	outcomes     []bool  // that the search asks for
+	poorer       []int64 // rows of copies that do not count
+	all          Measures
+	groups, days map[string]*Measures
+	byDay        bool // groups are days
+	tools        map[string]*ToolTime
+	called       []*ToolTime // by the last run
+	failures     map[string]*Failure
+	peaks        [3]Peak // by duration, cost and errors
 
 	day      string // of the last run, which began from dayFrom on and before dayTo
 	from, to int64
@@ -203,10 +201,10 @@ func (t *tally) add(row int64, o *outline) {
 		f.Runs++
 	}
 	if !o.timeless {
-		t.slowest.challenge(row, float64(o.took), false)
+		t.peaks[0].challenge(row, float64(o.took), false)
 	}
-	t.mostExpensive.challenge(row, cost, computed)
-	t.mostFailures.challenge(row, float64(o.errors), false)
+	t.peaks[1].challenge(row, cost, computed)
+	t.peaks[2].challenge(row, float64(o.errors), false)
 }
 
 func (p *Peak) challenge(row int64, value float64, computed bool) {
@@ -269,11 +267,6 @@ func measured(groups map[string]*Measures, name string) *Measures {
 
 func (m *Measures) add(o *outline, cost float64, computed bool) {
 	m.Runs++
-	if !o.timeless && m.Name != "" { // those of all are the tools'
-		for _, call := range o.calls {
-			m.calls = push(m.calls, call.Took.Microseconds())
-		}
-	}
 	if len(o.failure) > 0 {
 		m.Failed++
 	}
@@ -281,9 +274,12 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 		m.Timeless++
 	} else {
 		m.durations = push(m.durations, o.took)
-	}
-	if o.firstChunk > 0 && !o.timeless {
-		m.firsts = push(m.firsts, o.firstChunk)
+		if o.firstChunk > 0 {
+			m.firsts = push(m.firsts, o.firstChunk)
+		}
+		for _, call := range o.calls {
+			m.calls = push(m.calls, call.Took.Microseconds())
+		}
 	}
 	m.Tools += o.tools
 	m.ToolErrors += o.toolErrors
@@ -334,14 +330,6 @@ func (t *tally) answer() Runs {
 	if a.Groups = a.Days; !t.byDay {
 		a.Groups = finished(t.groups)
 	}
-	called := 0
-	for _, tool := range t.tools {
-		called += len(tool.times)
-	}
-	t.all.calls = make([]float32, 0, called)
-	for _, tool := range t.tools {
-		t.all.calls = append(t.all.calls, tool.times...)
-	}
 	t.all.finish()
 	for _, tool := range t.tools {
 		tool.P50, tool.P95 = quantiles(tool.times)
@@ -352,9 +340,9 @@ func (t *tally) answer() Runs {
 	a.Errors = slices.AppendSeq(a.Errors, maps.Values(t.failures))
 	slices.SortFunc(a.Errors, func(x, y *Failure) int { return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(x.Name, y.Name)) })
 	a.Errors = a.Errors[:min(len(a.Errors), maxGroups)]
-	t.slowest.Title, t.mostExpensive.Title, t.mostFailures.Title = "Slowest", "Most expensive", "Most failures"
-	for _, p := range []*Peak{&t.slowest, &t.mostExpensive, &t.mostFailures} {
-		if p.Value > 0 {
+	for i, title := range []string{"Slowest", "Most expensive", "Most failures"} {
+		if p := &t.peaks[i]; p.Value > 0 {
+			p.Title = title
 			a.Peaks = append(a.Peaks, p)
 		}
 	}

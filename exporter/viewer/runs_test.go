@@ -154,8 +154,10 @@ func TestRunsAreCounted(t *testing.T) {
 	var made []madeRun
 	var spans []*tracepb.Span
 	for i := range many {
-		m := madeRun{conversation: fmt.Sprint(i), agent: of("a", "b"), model: of("m", "n"), word: of("alpha", "beta"), tool: of("shell", "read"), start: day + random.Uint64N(3*day), took: 4 * (1 + random.Uint64N(1000)),
-			failed: random.IntN(5) == 0, stated: random.IntN(3) == 0, known: random.IntN(2) == 0}
+		m := madeRun{
+			conversation: fmt.Sprint(i), agent: of("a", "b"), model: of("m", "n"), word: of("alpha", "beta"), tool: of("shell", "read"), start: day + random.Uint64N(3*day), took: 4 * (1 + random.Uint64N(1000)),
+			failed: random.IntN(5) == 0, stated: random.IntN(3) == 0, known: random.IntN(2) == 0,
+		}
 		if i%3 == 0 {
 			m.calls = random.IntN(4)
 			m.toolErrors = random.IntN(m.calls + 1)
@@ -183,9 +185,18 @@ func TestRunsAreCounted(t *testing.T) {
 	dayOf := func(m madeRun) string { return time.Unix(int64(m.start), 0).Format(time.DateOnly) }
 	by := map[string]func(madeRun) string{"day": dayOf, "agent": func(m madeRun) string { return m.agent }, "model": func(m madeRun) string { return m.model }}
 	for _, q := range []RunsQuery{
-		{By: "day"}, {By: "agent"}, {By: "model", Query: Query{Agent: "a"}}, {By: "agent", Query: Query{Model: "n", Failed: true}}, {By: "day", Query: Query{Since: 2 * day * 1e6}},
-		{By: "agent", Query: Query{Search: "alpha"}}, {By: "day", Query: Query{Search: "beta failed:no", Agent: "b"}}, {By: "agent", Query: Query{Search: "failed:yes"}},
-		{By: "agent", Only: []string{"tool:shell"}}, {By: "day", Only: []string{"failing tool:read", "model:m"}}, {By: "agent", Query: Query{Running: true}}, {By: "day", Query: Query{Search: "gamma"}},
+		{By: "day"},
+		{By: "agent"},
+		{By: "model", Query: Query{Agent: "a"}},
+		{By: "agent", Query: Query{Model: "n", Failed: true}},
+		{By: "day", Query: Query{Since: 2 * day * 1e6}},
+		{By: "agent", Query: Query{Search: "alpha"}},
+		{By: "day", Query: Query{Search: "beta failed:no", Agent: "b"}},
+		{By: "agent", Query: Query{Search: "failed:yes"}},
+		{By: "agent", Only: []string{"tool:shell"}},
+		{By: "day", Only: []string{"failing tool:read", "model:m"}},
+		{By: "agent", Query: Query{Running: true}},
+		{By: "day", Query: Query{Search: "gamma"}},
 	} {
 		q.Prices = runs.Prices{"m": runs.Price{Input: 2}}
 		groups := make(map[string][]madeRun)

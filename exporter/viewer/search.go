@@ -339,7 +339,7 @@ func (s *Store) Hits(ctx context.Context, id traceID, text string) (found Hits, 
 				return
 			}
 			if found.Total++; len(found.Hits) < maxHits {
-				found.Hits = append(found.Hits, Hit{hexID(span.ID), cutText(span.Name, maxDetail), excerptOf(p.text, marks)})
+				found.Hits = append(found.Hits, Hit{hexID(span.ID), cutText(span.Subject(), maxDetail), excerptOf(p.text, marks)})
 			}
 		})
 	}

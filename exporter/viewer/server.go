@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -72,8 +73,11 @@ func (v *server) handler() http.Handler {
 	if err != nil {
 		panic(err) // it is embedded
 	}
+	for suffix, kind := range fileTypes {
+		_ = mime.AddExtensionType(suffix, kind) // they are valid
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", typed(http.FileServerFS(files)))
+	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /api/sessions", bounded(v.answers, v.list))
 	mux.HandleFunc("GET /api/sessions/{id}", bounded(v.answers, about(v.overview)))
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", bounded(v.answers, about(v.detail)))
@@ -101,15 +105,6 @@ func (v *server) handler() http.Handler {
 var fileTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-}
-
-func typed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if kind, ok := fileTypes[path.Ext(r.URL.Path)]; ok {
-			w.Header().Set("Content-Type", kind)
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // guard rejects requests for another host name: a page elsewhere may have its own

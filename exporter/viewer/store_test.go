@@ -220,7 +220,7 @@ func TestListFindsContent(t *testing.T) {
 	l := s.List(Query{Search: "testtotal", Limit: 9})
 	id, _ := parseTraceID(l.Sessions[0].ID)
 	found, ok, err := s.Hits(t.Context(), id, "testtotal")
-	if !ok || err != nil || found.Total != 1 || found.Hits[0].Span != "0000000000000002" || strings.Join(found.Hits[0].Text, "|") != "--- FAIL: |TestTotalWithCoupon|" {
+	if !ok || err != nil || found.Total != 1 || found.Hits[0].Span != "0000000000000002" || found.Hits[0].Name != "shell" || strings.Join(found.Hits[0].Text, "|") != "--- FAIL: |TestTotalWithCoupon|" {
 		t.Errorf("%+v %v", found, err)
 	}
 	s.Add(from("a", span(3, 1, 0, "invoke_agent x", 7, 8), span(3, 2, 1, "execute_tool shell", 7, 8, str(semconv.ToolResult, strings.Repeat("beginning ", 9)+"needle"+strings.Repeat(" continuation", 20)))))
