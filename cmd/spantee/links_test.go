@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,44 @@ func TestWords(t *testing.T) {
 	}
 	for name := range limits {
 		t.Errorf("%s is not there", name)
+	}
+}
+
+// The files and names that CONTRIBUTING sends a newcomer to are there.
+func TestContributing(t *testing.T) {
+	text, err := os.ReadFile("../../.github/CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	var code strings.Builder
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files = append(files, filepath.ToSlash(path))
+		if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "links_test.go") {
+			b, err := os.ReadFile(path)
+			code.Write(b)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, name := regexp.MustCompile(`^[\w/]+\.(go|md|txt|txtar)$`), regexp.MustCompile(`^(?:\w+\.)?(\w+)(?:\(\))?$`)
+	_, recipes, _ := strings.Cut(string(text), "\n## Where things are\n")
+	for _, span := range codeSpan.FindAllStringSubmatch(recipes, -1) {
+		switch named := name.FindStringSubmatch(span[1]); {
+		case strings.Contains(span[1], "AGENT"):
+		case file.MatchString(span[1]):
+			if !slices.ContainsFunc(files, func(path string) bool { return strings.HasSuffix(path, "/"+span[1]) }) {
+				t.Errorf("no file %s", span[1])
+			}
+		case named != nil && !regexp.MustCompile(`\b`+named[1]+`\b`).MatchString(code.String()):
+			t.Errorf("the code does not have %s", span[1])
+		}
 	}
 }
 
