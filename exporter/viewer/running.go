@@ -27,24 +27,24 @@ type lookout struct {
 	said    time.Time       // when the store was last told which processes live
 }
 
-// lookOut shows what running processes have open until the viewer is closed, and tells them
-// that there is a viewer.
-func (v *Viewer) lookOut(stateDir string) {
-	l := &lookout{store: v.Store, watch: spool.In(stateDir).Watch(), ports: v.ports()}
-	done, err := announce(stateDir, l.ports)
+// lookOut shows in a store what running processes have open that send their spans to these
+// ports, until done is closed. It tells processes that there is a viewer.
+func lookOut(store *Store, stateDir string, ports []string, done <-chan struct{}) {
+	l := &lookout{store: store, watch: spool.In(stateDir).Watch(), ports: ports}
+	leave, err := announce(stateDir, ports)
 	if err != nil {
-		v.Store.problem(fmt.Errorf("processes do not know of this viewer: %w", err))
+		store.problem(fmt.Errorf("processes do not know of this viewer: %w", err))
 	}
-	defer done()
+	defer leave()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		if err := l.look(time.Now()); err != nil {
-			v.Store.failed(err)
+			store.failed(err)
 			l.watch = spool.In(stateDir).Watch() // it reads again what was not stored
 		}
 		select {
-		case <-v.server.done:
+		case <-done:
 			return
 		case <-ticker.C:
 		}
@@ -86,16 +86,6 @@ func (l *lookout) look(now time.Time) error {
 	return l.store.alive(living, now)
 }
 
-// ports are the ports at which the viewer receives spans.
-func (v *Viewer) ports() (ports []string) {
-	for _, endpoint := range []string{v.URL(), v.GRPCEndpoint(), v.HTTPEndpoint()} {
-		if u, err := url.Parse(endpoint); err == nil && u.Port() != "" {
-			ports = append(ports, u.Port())
-		}
-	}
-	return ports
-}
-
 // loopbackPort returns the port of a viewer's endpoint, empty if it cannot be one: a viewer
 // listens on loopback, without TLS.
 func loopbackPort(endpoint string) string {
@@ -130,8 +120,8 @@ func ReceivesAt(stateDir, endpoint string) bool {
 	return file == nil && err == nil
 }
 
-// announce says at which ports this viewer receives spans, until done is called.
-func announce(stateDir string, ports []string) (done func(), err error) {
+// announce says at which ports this viewer receives spans, until leave is called.
+func announce(stateDir string, ports []string) (leave func(), err error) {
 	dir := filepath.Join(stateDir, receiving)
 	if err := spool.EnterDir(dir, true); err != nil {
 		return func() {}, err

@@ -20,6 +20,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
@@ -96,7 +97,7 @@ func Start(cfg Config) (*Viewer, error) {
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so
 	if cfg.StateDir != "" {
-		v.serving.Go(func() { v.lookOut(cfg.StateDir) })
+		v.serving.Go(func() { lookOut(v.Store, cfg.StateDir, v.ports(), v.server.done) })
 	}
 	return v, nil
 }
@@ -122,6 +123,16 @@ func (v *Viewer) GRPCEndpoint() string { return v.receiver.GRPCEndpoint() }
 // HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
 // HTTP is off.
 func (v *Viewer) HTTPEndpoint() string { return v.receiver.HTTPEndpoint() }
+
+// ports are the ports at which the viewer receives spans.
+func (v *Viewer) ports() (ports []string) {
+	for _, endpoint := range []string{v.URL(), v.GRPCEndpoint(), v.HTTPEndpoint()} {
+		if u, err := url.Parse(endpoint); err == nil && u.Port() != "" {
+			ports = append(ports, u.Port())
+		}
+	}
+	return ports
+}
 
 // receive handles a request. A sender keeps spans that could not be stored, and tries again.
 func (v *Viewer) receive(_ context.Context, request []byte) (receiver.Rejected, error) {
