@@ -16,6 +16,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
+	"github.com/spantee/spantee/cmd/spantee/internal/sampler"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
@@ -34,7 +35,7 @@ import (
 type config struct {
 	to       destination
 	metrics  *otlp.Settings // nil if they go nowhere
-	sampler  tracer.Sampler
+	sampler  sampler.Sampler
 	spool    *spool.Spool // nil for a recording, with --no-spool, or without a state directory
 	parent   trace.SpanContext
 	traceURL string
@@ -98,7 +99,7 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 		}
 	}
 	c.metrics = o.resolveMetrics(c.to, live, problem) // metrics count all runs, sampled or not
-	c.sampler = tracer.NewSampler(c.parent, problem)
+	c.sampler = sampler.New(c.parent, problem)
 	if why := c.sampler.Never; c.to.isSet() && why != nil {
 		c.goNowhere(why, problem)
 	}

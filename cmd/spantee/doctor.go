@@ -17,6 +17,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/sampler"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/resource"
@@ -138,7 +139,7 @@ func warn(w io.Writer) {
 		finding(w, "!", "parent", err.Error())
 	}
 	problem := func(err error) { finding(w, "!", "sampler", err.Error()) }
-	if why := tracer.NewSampler(parent, problem).Never; why != nil {
+	if why := sampler.New(parent, problem).Never; why != nil {
 		problem(fmt.Errorf("no spans are sent: %w", why))
 	}
 }

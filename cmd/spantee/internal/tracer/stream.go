@@ -7,7 +7,7 @@
 // spantee, because they need what a stable API should not promise: recordings, sampling,
 // spans that are open, and how a mapper that hangs is left behind.
 //
-// The package prints nothing, reads no signals, and reads the environment only in NewSampler.
+// The package prints nothing, reads no signals, and does not read the environment.
 package tracer
 
 import (

@@ -1,4 +1,5 @@
-package tracer
+// Package sampler decides which runs are sent, as OTEL_TRACES_SAMPLER asks.
+package sampler
 
 import (
 	"cmp"
@@ -24,9 +25,9 @@ type Sampler struct {
 	Never error // why nothing is kept; nil if something is
 }
 
-// NewSampler reads $OTEL_TRACES_SAMPLER. By default the parent's decision
+// New reads $OTEL_TRACES_SAMPLER. By default the parent's decision
 // counts, and without a parent everything is sampled.
-func NewSampler(parent trace.SpanContext, problem func(error)) Sampler {
+func New(parent trace.SpanContext, problem func(error)) Sampler {
 	name := cmp.Or(os.Getenv("OTEL_TRACES_SAMPLER"), "parentbased_always_on")
 	root, parentBased := strings.CutPrefix(name, "parentbased_")
 	if !slices.Contains([]string{"always_on", "always_off", "traceidratio"}, root) {
