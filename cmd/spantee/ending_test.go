@@ -59,8 +59,8 @@ func TestOneDeadline(t *testing.T) {
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(reporter.w, tree.Style{})
+					tr.to.Consumers = []tracer.Consumer{func(span *tracer.Span) { tr.tree.Export(span.Facts()) }}
 				}
-				tr.addConsumers()
 				mapped, err := tracer.New(tr.streamConfig(mapping.Options{}))
 				if err != nil {
 					t.Fatal(err)

@@ -49,7 +49,7 @@ func execCommand() *cobra.Command {
 	o.addLogFlag(cmd)
 	o.addBaselineFlag(cmd)
 	o.addViewFlags(cmd)
-	o.limitOptions.addFlags(cmd)
+	o.limits.AddFlags(cmd)
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd
 }
@@ -68,7 +68,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		stderrPatience = o.patience()
 	}
 	limits := setup.sinks.limits
-	agent, err := proc.Start(args, setup.environment(), stdin, stderr, stderrPatience, limits.mayEnd())
+	agent, err := proc.Start(args, setup.environment(), stdin, stderr, stderrPatience, limits.MayKill())
 	if err != nil {
 		ending.endAll(0)
 		reporter.failed(err)
@@ -78,7 +78,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	process.PID = agent.PID()
 	if limits != nil {
-		limits.agent = agent
+		limits.Agent = agent
 	}
 	out := agent.Stdout
 	if root := setup.stream.Mapper.Root(); setup.sinks.any() {
@@ -116,7 +116,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result
 	loop.atEnd = func(m *mapping.Mapper) {
 		m.SetExit(ended.Code, proc.SignalName(ended.Signal), agent.Stderr.String())
-		if limits == nil || !limits.afterResult || signaled {
+		if limits == nil || !limits.AfterResult || signaled {
 			return
 		}
 		if errorType, finished := m.Finished(); finished { // it has not begun another run

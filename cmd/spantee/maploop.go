@@ -135,21 +135,17 @@ func (l *mapLoop) checkStall(now time.Time, idle time.Duration) {
 // checkLimits reports the limits that were reached since the last call and, with
 // --on-limit=kill, ends the agent. With --grace, it ends an agent that stays after its result.
 func (l *mapLoop) checkLimits(idle time.Duration) {
-	for _, limit := range l.sinks.limits.check(idle) {
+	finished := func() bool {
+		_, finished := l.stream.Mapper.Finished()
+		return finished
+	}
+	for _, limit := range l.sinks.limits.Reached(idle) {
 		l.stream.Mapper.NoteLimit(limit)
 		l.stream.Changed()
-		kill := l.sinks.limits.onLimit == onLimitKill
-		if kill {
-			_, finished := l.stream.Mapper.Finished()
-			l.sinks.limits.end(finished && isTime(limit))
-		}
-		l.reporter.limitReached(limit, kill)
+		l.reporter.limitReached(limit, l.sinks.limits.Enforce(limit, finished()))
 	}
-	if l.sinks.limits.graceIsOver(idle) {
-		if _, finished := l.stream.Mapper.Finished(); finished {
-			l.sinks.limits.end(true)
-			l.reporter.graceOver(l.sinks.limits.grace)
-		}
+	if l.sinks.limits.EndGrace(idle, finished) {
+		l.reporter.graceOver(l.sinks.limits.Grace)
 	}
 }
 

@@ -31,7 +31,13 @@ type meter struct {
 	own     *metrics.Recorder // of the stream's first agent; nil if there is none
 }
 
+// newMeter returns a meter, and reports what is wrong with the settings.
 func newMeter(to *otlp.Settings, from func(agent string) *resourcepb.Resource, failed func(error)) *meter {
+	if to != nil {
+		for _, err := range slices.Concat(to.Ignored(), metrics.CheckEnvironment()) {
+			failed(err)
+		}
+	}
 	return &meter{to: to, from: from, failed: failed, byAgent: map[string]*metrics.Recorder{}}
 }
 
@@ -127,8 +133,8 @@ func (m *meter) catch() {
 	}
 }
 
-// snapshot returns the metrics that would be lost if the process were killed now.
-func (m *meter) snapshot(open []mapping.Output) (request []byte) {
+// ifKilled returns the metrics that would be lost if the process were killed now.
+func (m *meter) ifKilled(open []mapping.Output) (request []byte) {
 	defer m.catch()
 	request = []byte{} // which replaces an earlier one
 	for r, spans := range m.openOf(open) {

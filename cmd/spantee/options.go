@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
+	"github.com/spantee/spantee/cmd/spantee/internal/limits"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
@@ -39,7 +40,7 @@ type options struct {
 
 	noSpool bool
 
-	limitOptions
+	limits          limits.Options // of exec
 	viewing, noOpen bool
 }
 
@@ -126,33 +127,6 @@ func checkAddress(flag, address string) error {
 		return cli.Invalid(flag, address, "HOST:PORT, such as "+defaultPage)
 	}
 	return nil
-}
-
-// limitOptions are exec's flags that limit an agent. Zero means no limit.
-type limitOptions struct {
-	maxDuration, maxIdle time.Duration
-	maxTools, maxTokens  int64
-	maxCost              float64
-	onLimit              string
-	grace                time.Duration
-}
-
-// The values of --on-limit.
-const (
-	onLimitWarn = "warn"
-	onLimitKill = "kill"
-)
-
-func (o *limitOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
-	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
-	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
-	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, if the agent reports them while running")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, if the agent reports it while running")
-	o.onLimit = onLimitWarn
-	f.Var(cli.OneOf{Value: &o.onLimit, Words: []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do at a limit: warn, or kill the agent")
-	f.DurationVar(&o.grace, "grace", 0, "end an agent that prints nothing for `TIME` after its result, but does not exit; the exit status is the result's")
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have

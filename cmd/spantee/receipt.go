@@ -36,7 +36,7 @@ func (o *options) receiptSink(cfg *config, prices runs.Prices) (*receiptSink, er
 			return nil, cli.Usage(fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err))
 		}
 	}
-	computes := prices != nil && o.maxCost > 0 // and so names the models without a price
+	computes := prices != nil && o.limits.MaxCost > 0 // and so names the models without a price
 	if s.failIf == nil && s.file == "" && s.step == nil && !computes && o.baseline == "" {
 		return nil, nil
 	}

@@ -68,7 +68,7 @@ func replayCommand() *cobra.Command {
 	return cmd
 }
 
-// A replayer traces streams one after the other, and then groups of session logs, several
+// A replayer traces recordings one after the other, and then groups of session logs, several
 // at a time.
 type replayer struct {
 	sinks    *sinks
@@ -97,15 +97,15 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		streams, groups, size := r.finder.Find(names)
+		recordings, groups, size := r.finder.Find(names)
 		if o.now { // each is read twice
 			size *= 2
 		}
 		if !o.quiet {
 			r.finder.Progress = newProgress(stderr, reporter.w, size, bytesText)
 		}
-		for _, f := range streams {
-			if err := r.stream(f); err != nil {
+		for _, f := range recordings {
+			if err := r.recording(f); err != nil {
 				r.skip(f.Name, err)
 			}
 		}
@@ -143,8 +143,8 @@ func (r *replayer) skip(name string, why error) {
 	r.reporter.skipped(name, why)
 }
 
-// stream traces a stream.
-func (r *replayer) stream(f recording.File) error {
+// recording traces a recorded stream.
+func (r *replayer) recording(f recording.File) error {
 	if r.opts.now && f.Info.Mode()&fs.ModeNamedPipe != 0 {
 		return errors.New("--now reads a file twice, and this is a pipe")
 	}

@@ -3,13 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/cmd/spantee/internal/limits"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -60,17 +61,21 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	reporter.cfg = cfg
-	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: newLimits(o.limitOptions)}
 	prices, err := readPrices(o.prices)
 	if err != nil {
 		return nil, err
 	}
-	if s.limits != nil {
-		s.limits.prices = prices
-	}
+	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: limits.New(o.limits, prices)}
 	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
+	add := func(c tracer.Consumer) { s.to.Consumers = append(s.to.Consumers, c) }
+	if s.limits != nil {
+		add(func(span *tracer.Span) { s.limits.Add(span.Facts()) })
+	}
 	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
 		return nil, err
+	}
+	if s.receipt != nil {
+		add(s.receipt.consume)
 	}
 	if s.usual, err = o.openBaseline(s.receipt, s.to.Resources); err != nil {
 		return nil, err
@@ -86,7 +91,9 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.metrics = s.meter()
+	if s.metrics = newMeter(cfg.metrics, s.to.Resources, reporter.problem); s.metrics.to != nil {
+		add(s.metrics.consume)
+	}
 	end := &ending{sinks: s, reporter: reporter, timeout: o.flushTimeout}
 	if client != nil {
 		to := exporter.Config{Client: client, Scope: tracer.Scope(), Spool: cfg.spool, LastMetrics: end.endMetrics}
@@ -100,21 +107,23 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	if o.tree {
 		s.tree = tree.NewWriter(reporter.w, cfg.display.treeStyle(reporter.stderr))
+		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
 	}
 	if o.log {
 		s.log = reporter.newLog(live, from.grows, s.usual.sentence)
+		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
 	}
 	if o.viewing {
 		if s.page, err = o.startPage(reporter); err != nil {
 			return nil, err
 		}
+		add(s.page.consume)
 	}
-	s.addConsumers()
 	if !from.grows && s.needed() && reporter.tellsDoubts() {
-		s.to.Consumers = append(s.to.Consumers, reporter.consume)
+		add(reporter.consume)
 	}
-	if piped {
-		s.claims = s.newClaims()
+	if piped && s.to.Exporter != nil && cfg.spool != nil {
+		s.claims = follow.NewClaimer(filepath.Dir(cfg.spool.Dir))
 	}
 	s.open = &openSpans{
 		resources: s.to.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
@@ -131,16 +140,4 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	return &setup{stream, s, end}, nil
-}
-
-// meter returns what counts for the metrics.
-func (s *sinks) meter() *meter {
-	m := newMeter(s.cfg.metrics, s.to.Resources, s.reporter.problem)
-	if m.to == nil {
-		return m
-	}
-	for _, err := range slices.Concat(m.to.Ignored(), metrics.CheckEnvironment()) {
-		s.reporter.problem(err)
-	}
-	return m
 }

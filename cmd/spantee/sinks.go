@@ -1,9 +1,8 @@
 package main
 
 import (
-	"path/filepath"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/cmd/spantee/internal/limits"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
@@ -18,37 +17,14 @@ type sinks struct {
 	to       tracer.Config // of each stream, except for the mapping
 
 	metrics *meter
-	tree    *tree.Writer // nil without --tree
-	log     *steplog.Log // nil without --log
-	usual   *usual       // nil without --baseline
-	page    *page        // nil without --view
-	receipt *receiptSink // nil if nobody reads it
-	limits  *limits      // nil without a limit
+	tree    *tree.Writer   // nil without --tree
+	log     *steplog.Log   // nil without --log
+	usual   *usual         // nil without --baseline
+	page    *page          // nil without --view
+	receipt *receiptSink   // nil if nobody reads it
+	limits  *limits.Limits // nil without a limit
 	open    *openSpans
 	claims  *follow.Claimer // nil unless follow must leave out the runs
-}
-
-// addConsumers adds who gets the spans besides the exporter.
-func (s *sinks) addConsumers() {
-	add := func(c tracer.Consumer) { s.to.Consumers = append(s.to.Consumers, c) }
-	if s.limits != nil {
-		add(s.limits.consume)
-	}
-	if s.page != nil {
-		add(s.page.consume)
-	}
-	if s.receipt != nil {
-		add(s.receipt.consume)
-	}
-	if s.tree != nil {
-		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
-	}
-	if s.log != nil {
-		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
-	}
-	if s.metrics.to != nil {
-		add(s.metrics.consume)
-	}
 }
 
 // streamConfig returns the configuration of a stream. o has the options of that stream alone.
@@ -81,12 +57,4 @@ func (s *sinks) endStream() {
 	if s.to.Exporter != nil {
 		s.to.Exporter.EndStream()
 	}
-}
-
-// newClaims returns nil if there is nothing to claim, or if nothing may be kept on disk.
-func (s *sinks) newClaims() *follow.Claimer {
-	if s.to.Exporter == nil || s.cfg.spool == nil {
-		return nil
-	}
-	return follow.NewClaimer(filepath.Dir(s.cfg.spool.Dir))
 }

@@ -37,9 +37,12 @@ func enumerate(separator string, parts ...part) string {
 	return strings.Join(list, separator)
 }
 
-// amount returns how many spans and data points there are, "" if there are none.
+// amount returns how many spans there are, "" if there are none.
 func amount(spans int) string {
-	return enumerate("", part{spans, count(spans, "span")})
+	if spans == 0 {
+		return ""
+	}
+	return count(spans, "span")
 }
 
 func count(n int, noun string) string {

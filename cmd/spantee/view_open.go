@@ -45,7 +45,7 @@ func (o *openSpans) show(open []mapping.Output) (metrics []byte) {
 		o.metrics.setOpen(open)
 	}
 	if o.saved {
-		metrics = o.metrics.snapshot(open)
+		metrics = o.metrics.ifKilled(open)
 	}
 	return metrics
 }

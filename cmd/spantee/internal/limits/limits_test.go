@@ -1,4 +1,4 @@
-package main
+package limits
 
 import (
 	"bytes"
@@ -9,10 +9,22 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
+
+func read(t *testing.T, span *tracepb.Span) *runs.Span {
+	t.Helper()
+	wire, err := proto.Marshal(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := new(runs.Span)
+	if err := facts.Read(wire); err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
 
 // TestMaxCost counts the cost of a run once: the cost of model calls as they end, and
 // from the root only the rest.
@@ -42,19 +54,15 @@ func TestMaxCost(t *testing.T) {
 		"calls without costs": {[]*tracepb.Span{call(0.25), root(0.5), call(0.25), root(0.5)}, 3},
 		"one call is all":     {[]*tracepb.Span{call(0.5), call(0.5)}, 1},
 	} {
-		l := newLimits(limitOptions{maxCost: 1})
+		l := New(Options{MaxCost: 1}, nil)
 		reached, run := -1, byte(0)
 		for i, span := range test.spans {
 			span.TraceId = bytes.Repeat([]byte{run}, 16)
 			if len(span.ParentSpanId) == 0 { // the next span is of another run
 				run++
 			}
-			wire, err := proto.Marshal(span)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.consume(&tracer.Span{Wire: wire})
-			if slices.Contains(l.check(0), "max-cost") {
+			l.Add(read(t, span))
+			if slices.Contains(l.Reached(0), "max-cost") {
 				reached = i
 			}
 		}
@@ -77,14 +85,9 @@ func TestComputedCostOfARun(t *testing.T) {
 		attribute(semconv.BadLines, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}),
 		attribute(semconv.UsageTotalCost, &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: 0.5}}),
 	}}
-	l := newLimits(limitOptions{maxCost: 1})
-	l.prices = runs.Prices{"m": {Input: 0.01}}
+	l := New(Options{MaxCost: 1}, runs.Prices{"m": {Input: 0.01}})
 	for i, want := range []float64{0.6, 1.2, 0.5} {
-		wire, err := proto.Marshal([]*tracepb.Span{call, call, root}[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.consume(&tracer.Span{Wire: wire}); l.cost != want {
+		if l.Add(read(t, []*tracepb.Span{call, call, root}[i])); l.cost != want {
 			t.Errorf("%v after %d spans, want %v", l.cost, i+1, want)
 		}
 	}
