@@ -237,6 +237,9 @@ func TestQuantiles(t *testing.T) {
 		values := make([]float32, 1+rand.IntN(60))
 		for i := range values {
 			values[i] = float32(rand.IntN(10))
+			if rand.IntN(2) == 0 {
+				values[i] = rand.Float32() * 1e9
+			}
 		}
 		sorted := slices.Sorted(slices.Values(values))
 		if p50, p95 := quantiles(values); *p50 != float64(sorted[(len(values)+1)/2-1]) || *p95 != float64(sorted[(len(values)*95+99)/100-1]) {
