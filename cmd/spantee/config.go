@@ -33,14 +33,14 @@ import (
 // take precedence. Beside it, the command reads the environment for Go's memory limit, the
 // agents' folders and GitHub's files. The packages beneath read their own variables.
 type config struct {
-	to       destination
-	metrics  *otlp.Settings // nil if they go nowhere
-	sampler  sampler.Sampler
-	spool    *spool.Spool // nil for a recording, with --no-spool, or without a state directory
-	parent   trace.SpanContext
-	traceURL string
-	display  display
-	content  contentConfig
+	destination destination
+	metrics     *otlp.Settings // nil if they go nowhere
+	sampler     sampler.Sampler
+	spool       *spool.Spool // nil for a recording, with --no-spool, or without a state directory
+	parent      trace.SpanContext
+	traceURL    string
+	display     display
+	content     contentConfig
 
 	nowhere error // why no spans are sent, if that is one of the problems
 }
@@ -88,26 +88,26 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 	default:
 		problem(fmt.Errorf("invalid $OTEL_SDK_DISABLED %q (want true or false)", v))
 	}
-	c.to, err = o.destination()
+	c.destination, err = o.destination()
 	if errors.As(err, new(variableError)) {
 		c.goNowhere(err, problem)
 		err = nil
 	}
-	if c.to.otlp != nil {
-		for _, err := range c.to.otlp.Ignored() {
+	if c.destination.otlp != nil {
+		for _, err := range c.destination.otlp.Ignored() {
 			problem(err)
 		}
 	}
-	c.metrics = o.resolveMetrics(c.to, live, problem) // metrics count all runs, sampled or not
+	c.metrics = o.resolveMetrics(c.destination, live, problem) // metrics count all runs, sampled or not
 	c.sampler = sampler.New(c.parent, problem)
-	if why := c.sampler.Never; c.to.isSet() && why != nil {
+	if why := c.sampler.Never; c.destination.isSet() && why != nil {
 		c.goNowhere(why, problem)
 	}
 	return c, err
 }
 
 func (c *config) goNowhere(why error, problem func(error)) {
-	c.to, c.nowhere = destination{}, why
+	c.destination, c.nowhere = destination{}, why
 	problem(fmt.Errorf("no spans are sent: %w", why))
 }
 
@@ -365,9 +365,9 @@ func (c *contentConfig) keepWhole() {
 
 // sendsToViewer reports whether a viewer of this user gets the spans.
 func (c *config) sendsToViewer() bool {
-	if c.to.otlp == nil || c.content.Content == content.None {
+	if c.destination.otlp == nil || c.content.Content == content.None {
 		return false
 	}
 	stateDir, err := spool.StateDir()
-	return err == nil && viewer.ReceivesAt(stateDir, c.to.otlp.Destination().Endpoint)
+	return err == nil && viewer.ReceivesAt(stateDir, c.destination.otlp.Destination().Endpoint)
 }

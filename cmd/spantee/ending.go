@@ -28,7 +28,7 @@ type ending struct {
 // reads.
 func (e *ending) endBy(timeout time.Duration) {
 	e.deadline = time.Now().Add(timeout)
-	if e.sinks.to.Live {
+	if e.sinks.common.Live {
 		e.reporter.w.EndBy(e.deadline)
 	}
 }
@@ -57,7 +57,7 @@ func (e *ending) endAll(spent time.Duration) {
 // deliver delivers the spans, and then the metrics, because metrics include what became
 // of the spans.
 func (e *ending) deliver() {
-	if e.sinks.to.Exporter == nil {
+	if e.sinks.common.Exporter == nil {
 		e.endMetrics(context.Background(), exporter.Report{})
 	}
 	e.deliverSpans()
@@ -67,18 +67,18 @@ func (e *ending) deliver() {
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole
 // delivery; for a recording, each answer of the collector.
 func (e *ending) deliverSpans() {
-	if e.sinks.to.Exporter == nil {
+	if e.sinks.common.Exporter == nil {
 		return
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
-	if !e.sinks.to.Live {
+	if !e.sinks.common.Live {
 		cancel()
 		ctx, cancel = e.whileAccepting()
 	}
 	defer cancel()
-	e.result.delivery = e.sinks.to.Exporter.Close(ctx)
+	e.result.delivery = e.sinks.common.Exporter.Close(ctx)
 	e.result.metricsSpooled = e.result.metricsSpooled && e.result.delivery.NotKept == nil
-	if !e.sinks.to.Live {
+	if !e.sinks.common.Live {
 		e.endBy(e.timeout)
 		if ctx.Err() != nil { // the collector has used up what an stderr that nobody reads would get
 			e.reporter.w.EndBy(time.Now())
@@ -93,8 +93,8 @@ func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for before := -1; e.sinks.to.Exporter.Finished() != before; {
-			before = e.sinks.to.Exporter.Finished()
+		for before := -1; e.sinks.common.Exporter.Finished() != before; {
+			before = e.sinks.common.Exporter.Finished()
 			select {
 			case <-ctx.Done():
 			case <-time.After(patience):
@@ -110,7 +110,7 @@ func (e *ending) endMetrics(_ context.Context, spans exporter.Report) (left []by
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
 	left, e.result.metrics = e.sinks.metrics.close(ctx, spans)
-	e.result.metricsSpooled = len(left) > 0 && e.sinks.to.Exporter != nil && e.sinks.cfg.spool != nil
+	e.result.metricsSpooled = len(left) > 0 && e.sinks.common.Exporter != nil && e.sinks.cfg.spool != nil
 	return left
 }
 

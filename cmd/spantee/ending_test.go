@@ -56,10 +56,10 @@ func TestOneDeadline(t *testing.T) {
 				reporter := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e := exporter.New(exporter.Config{Client: hungCollector{}})
 				tr := &sinks{opts: o, cfg: reporter.cfg, reporter: reporter, metrics: newMeter(nil, nil, nil)}
-				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
+				tr.common = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(reporter.w, tree.Style{})
-					tr.to.Consumers = []tracer.Consumer{func(span *tracer.Span) { tr.tree.Export(span.Facts()) }}
+					tr.common.Consumers = []tracer.Consumer{func(span *tracer.Span) { tr.tree.Export(span.Facts()) }}
 				}
 				mapped, err := tracer.New(tr.streamConfig(mapping.Options{}))
 				if err != nil {

@@ -157,7 +157,7 @@ func statusOfResult(errorType string) proc.Status {
 // part of.
 func (s *setup) environment() []string {
 	env := os.Environ()
-	if s.sinks.to.Exporter == nil {
+	if s.sinks.common.Exporter == nil {
 		return env
 	}
 	env = slices.DeleteFunc(env, func(kv string) bool {

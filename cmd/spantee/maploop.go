@@ -46,7 +46,7 @@ func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
 		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(),
 	}
 	l.sinks.open.status = l.reporter.mayShowStatus(out)
-	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.to.Live, Progress: l.stream.Emitted})
+	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.common.Live, Progress: l.stream.Emitted})
 	if l.sinks.needed() {
 		go l.run()
 	} else {
@@ -102,7 +102,7 @@ func (l *mapLoop) mapStream() {
 func (l *mapLoop) mapped(arrived time.Time) {
 	stats := l.stream.Mapper.Stats()
 	l.sinks.claims.Begun(stats.Session, stats.Runs)
-	if l.sinks.to.Live {
+	if l.sinks.common.Live {
 		l.log.Begin(l.stream.Mapper, arrived)
 	}
 	l.checkLimits(0)
@@ -120,7 +120,7 @@ func (l *mapLoop) tick(now time.Time) {
 
 // checkStall reports once that the agent is silent.
 func (l *mapLoop) checkStall(now time.Time, idle time.Duration) {
-	if !l.sinks.to.Live || l.stallAfter == 0 || l.stalled || idle < l.stallAfter {
+	if !l.sinks.common.Live || l.stallAfter == 0 || l.stalled || idle < l.stallAfter {
 		return
 	}
 	l.stalled = true
@@ -177,7 +177,7 @@ func (l *mapLoop) end(interrupted bool) {
 	if !ok {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
 		l.ending.endBy(0)
-		if l.sinks.to.Exporter == nil {
+		if l.sinks.common.Exporter == nil {
 			l.ending.endMetrics(context.Background(), exporter.Report{})
 		}
 		return
@@ -194,7 +194,7 @@ func (l *mapLoop) end(interrupted bool) {
 // whether the mapper has finished, and how much of the flush timeout was spent.
 func (l *mapLoop) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
 	l.tee.End(!interrupted)
-	if !l.sinks.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
+	if !l.sinks.common.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
 		_, finished = l.tee.Await(l.done, math.MaxInt64)
 		return 0, finished
 	}

@@ -22,9 +22,9 @@ import (
 // A meter counts what agents do. Each agent is a service, which has a Recorder from the
 // agent's first run on.
 type meter struct {
-	to     *otlp.Settings // nil if metrics go nowhere
-	from   func(agent string) *resourcepb.Resource
-	failed func(error)
+	settings  *otlp.Settings // nil if metrics go nowhere
+	resources func(agent string) *resourcepb.Resource
+	failed    func(error)
 
 	mu      sync.Mutex // the end does not wait for a mapper that hangs
 	byAgent map[string]*metrics.Recorder
@@ -32,13 +32,13 @@ type meter struct {
 }
 
 // newMeter returns a meter, and reports what is wrong with the settings.
-func newMeter(to *otlp.Settings, from func(agent string) *resourcepb.Resource, failed func(error)) *meter {
-	if to != nil {
-		for _, err := range slices.Concat(to.Ignored(), metrics.CheckEnvironment()) {
+func newMeter(settings *otlp.Settings, resources func(agent string) *resourcepb.Resource, failed func(error)) *meter {
+	if settings != nil {
+		for _, err := range slices.Concat(settings.Ignored(), metrics.CheckEnvironment()) {
 			failed(err)
 		}
 	}
-	return &meter{to: to, from: from, failed: failed, byAgent: map[string]*metrics.Recorder{}}
+	return &meter{settings: settings, resources: resources, failed: failed, byAgent: map[string]*metrics.Recorder{}}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
@@ -46,11 +46,11 @@ func (m *meter) of(agent string) *metrics.Recorder {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, known := m.byAgent[agent]
-	if known || m.to == nil {
+	if known || m.settings == nil {
 		return r
 	}
-	from := metrics.Resource(m.from(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
-	if to, err := m.to.MetricExporter(); err != nil {
+	from := metrics.Resource(m.resources(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
+	if to, err := m.settings.MetricExporter(); err != nil {
 		m.failed(fmt.Errorf("no metrics are sent: %w", err))
 	} else {
 		r = metrics.New(to, tracer.Version(), from)

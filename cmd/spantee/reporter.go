@@ -527,7 +527,7 @@ func (r *reporter) whyNowhere() string {
 	if r.cfg.nowhere != nil {
 		return withHint(r.cfg.nowhere)
 	}
-	return "tracing is disabled by " + r.cfg.to.source
+	return "tracing is disabled by " + r.cfg.destination.source
 }
 
 // undelivered describes which spans were not delivered, why, and what became of

@@ -11,6 +11,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/limits"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -66,8 +67,8 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: limits.New(o.limits, prices)}
-	s.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
-	add := func(c tracer.Consumer) { s.to.Consumers = append(s.to.Consumers, c) }
+	s.common = tracer.Config{Live: live, Resources: services(cfg.detectors(), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
+	add := func(c tracer.Consumer) { s.common.Consumers = append(s.common.Consumers, c) }
 	if s.limits != nil {
 		add(func(span *tracer.Span) { s.limits.Add(span.Facts()) })
 	}
@@ -77,21 +78,21 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if s.receipt != nil {
 		add(s.receipt.consume)
 	}
-	if s.usual, err = o.openBaseline(s.receipt, s.to.Resources); err != nil {
+	if s.usual, err = o.openBaseline(s.receipt, s.common.Resources); err != nil {
 		return nil, err
 	}
-	if cfg.to.file != "" || o.viewing && !cfg.to.isSet() || cfg.sendsToViewer() {
+	if cfg.destination.file != "" || o.viewing && !cfg.destination.isSet() || cfg.sendsToViewer() {
 		cfg.content.keepWhole() // only a file or a viewer gets these spans
 	}
-	client, err := cfg.to.open()
-	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
+	client, err := cfg.destination.open()
+	if err != nil && strings.HasPrefix(cfg.destination.source, "$") {
 		reporter.problem(fmt.Errorf("no spans are sent: %w", err))
 		client, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.metrics = newMeter(cfg.metrics, s.to.Resources, reporter.problem); s.metrics.to != nil {
+	if s.metrics = newMeter(cfg.metrics, s.common.Resources, reporter.problem); s.metrics.settings != nil {
 		add(s.metrics.consume)
 	}
 	end := &ending{sinks: s, reporter: reporter, timeout: o.flushTimeout}
@@ -103,7 +104,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		if cfg.metrics != nil && cfg.spool != nil {
 			to.Metrics = cfg.metrics.MetricsClient()
 		}
-		s.to.Exporter = exporter.New(to)
+		s.common.Exporter = exporter.New(to)
 	}
 	if o.tree {
 		s.tree = tree.NewWriter(reporter.w, cfg.display.treeStyle(reporter.stderr))
@@ -122,14 +123,14 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if !from.grows && s.needed() && reporter.tellsDoubts() {
 		add(reporter.consume)
 	}
-	if piped && s.to.Exporter != nil && cfg.spool != nil {
+	if piped && s.common.Exporter != nil && cfg.spool != nil {
 		s.claims = follow.NewClaimer(filepath.Dir(cfg.spool.Dir))
 	}
 	s.open = &openSpans{
-		resources: s.to.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
-		saved: piped && s.to.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
+		resources: s.common.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
+		saved: piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
 	}
-	s.to.Snapshot, s.to.Resumed = s.open.show, from.grows
+	s.common.Snapshot, s.common.Resumed = s.open.show, from.grows
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -140,4 +141,54 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	return &setup{stream, s, end}, nil
+}
+
+// sinks are who gets the spans.
+type sinks struct {
+	opts     *options
+	cfg      *config
+	reporter *reporter
+	common   tracer.Config // of all streams, except for the mapping
+
+	metrics *meter
+	tree    *tree.Writer   // nil without --tree
+	log     *steplog.Log   // nil without --log
+	usual   *usual         // nil without --baseline
+	page    *page          // nil without --view
+	receipt *receiptSink   // nil if nobody reads it
+	limits  *limits.Limits // nil without a limit
+	open    *openSpans
+	claims  *follow.Claimer // nil unless follow must leave out the runs
+}
+
+// streamConfig returns the configuration of a stream. o has the options of that stream alone.
+func (s *sinks) streamConfig(o mapping.Options) tracer.Config {
+	cfg := s.common
+	cfg.Mapping = s.mapping(o)
+	cfg.Started, cfg.Ended = s.reporter.runStarted, s.reporter.runEnded
+	return cfg
+}
+
+// mapping adds the options that all streams have.
+func (s *sinks) mapping(o mapping.Options) mapping.Options {
+	c := s.cfg.content
+	o.Content, o.Redactor, o.MaxAttributeBytes, o.MaxSpanEvents = c.Content, c.Redactor, c.MaxAttributeBytes, c.MaxSpanEvents
+	o.Agent, o.Deltas = s.opts.agent, mapping.Deltas(s.opts.deltas)
+	o.Parent = s.cfg.parent
+	return o
+}
+
+// any reports whether anybody gets the spans.
+func (s *sinks) any() bool {
+	return s.common.Exporter != nil || s.tree != nil || s.log != nil || s.page != nil || s.receipt != nil
+}
+
+// needed reports whether anything is done with the spans.
+func (s *sinks) needed() bool { return s.common.Exporter != nil || len(s.common.Consumers) > 0 }
+
+// endStream tells the exporter that the mapper may no longer wait for it.
+func (s *sinks) endStream() {
+	if s.common.Exporter != nil {
+		s.common.Exporter.EndStream()
+	}
 }

@@ -41,7 +41,7 @@ func (o *openSpans) show(open []mapping.Output) (metrics []byte) {
 	if o.status || o.log != nil {
 		o.print(open)
 	}
-	if o.metrics.to != nil {
+	if o.metrics.settings != nil {
 		o.metrics.setOpen(open)
 	}
 	if o.saved {
