@@ -2,6 +2,8 @@ package metrics_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,23 @@ func TestConventions(t *testing.T) {
 		if p := points[key]; p == nil || p.Sum != want {
 			t.Errorf("%s is %+v, want %v", key, p, want)
 		}
+	}
+}
+
+// TestBuckets counts a value at a boundary below it, as the conventions' histograms do.
+func TestBuckets(t *testing.T) {
+	receiver := metricstest.Start(t)
+	r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+	for _, milliseconds := range []uint64{0, 10, 11, 20, 81_920, 81_921, 500_000} {
+		s := call("a", "t")
+		s.EndTimeUnixNano = s.StartTimeUnixNano + milliseconds*1e6
+		export(t, r, s)
+	}
+	_, _ = finish(t, r)
+	p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
+	want := []uint64{2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2}
+	if p == nil || !slices.Equal(p.Buckets, want) || p.Count != 7 || math.Abs(p.Sum-663.882) > 1e-9 {
+		t.Errorf("%+v, want buckets %v", p, want)
 	}
 }
 

@@ -2,6 +2,9 @@
 // OpenTelemetry's metrics SDK. A [Recorder] sees every span of a run, including spans that
 // a sampler drops later, so metrics cover all runs.
 //
+//	spans -> tally -> series -> Produce  -> the SDK's reader and exporter
+//	                         -> Snapshot -> the log of the process
+//
 // Metric attributes, such as agent, model and tool, have few distinct values. They
 // never hold ids, paths or content.
 package metrics
@@ -144,7 +147,7 @@ func (r *Recorder) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	for _, idle := range r.open[semconv.MetricIdle] {
 		idle.sum = time.Since(r.lastArrival).Seconds()
 	}
-	list := slices.Concat(r.tally.counts.data(r.temporality, r.since), r.open.data(r.temporality, r.since))
+	list := slices.Concat(r.tally.counts.data(r.temporality, r.since), r.open.data(r.temporality, r.started))
 	if r.temporality == metricdata.DeltaTemporality {
 		r.sent.addAll(r.tally.counts)
 		r.tally.counts, r.since = counts{}, time.Now()
