@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +133,63 @@ const (
 	maxNumber = 1<<spanBits - 1
 	maxSpans  = 1 << 20 // of a session; their ids are in memory while spans are added
 )
+
+// A runOutline is the encoded outline of a session's run, nil if it does not count.
+type runOutline struct {
+	row     int64
+	outline []byte
+}
+
+// Runs reads all outlines, and each row of the database has its price: a row has those of as many
+// sessions.
+const outlinesBits = 4
+
+// outlinesIn returns the outlines of a row of the database.
+func outlinesIn(b []byte) iter.Seq[runOutline] {
+	return func(yield func(runOutline) bool) {
+		for len(b) > 0 {
+			row, n := binary.Uvarint(b)
+			size, m := binary.Uvarint(b[max(0, n):])
+			if n <= 0 || m <= 0 || size > uint64(len(b)-n-m) {
+				return
+			}
+			b = b[n+m:]
+			if !yield(runOutline{int64(row), b[:size]}) {
+				return
+			}
+			b = b[size:]
+		}
+	}
+}
+
+// setOutlines writes the outlines of sessions in place of their earlier ones. They are sorted by row.
+func (w *writer) setOutlines(changed []runOutline) error {
+	for len(changed) > 0 {
+		at := changed[0].row >> outlinesBits
+		end := slices.IndexFunc(changed, func(o runOutline) bool { return o.row>>outlinesBits != at })
+		if end < 0 {
+			end = len(changed)
+		}
+		var before, b []byte
+		if err := one(w, `SELECT outlines FROM run WHERE at = ?`, at)(&before); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		list := slices.DeleteFunc(slices.Collect(outlinesIn(before)), func(o runOutline) bool {
+			return slices.ContainsFunc(changed[:end], func(c runOutline) bool { return c.row == o.row })
+		})
+		for _, o := range append(list, changed[:end]...) {
+			if o.outline != nil {
+				b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(o.row)), uint64(len(o.outline)))
+				b = append(b, o.outline...)
+			}
+		}
+		if err := w.exec(`INSERT OR REPLACE INTO run VALUES (?, ?)`, at, b); err != nil {
+			return err
+		}
+		changed = changed[end:]
+	}
+	return nil
+}
 
 // Retention is what a store keeps of the sessions that are not pinned.
 type Retention struct {

@@ -15,7 +15,7 @@ async function json(path, query, signal) {
     return found;
   }
   const answer = await fetch(query ? `${path}?${query}` : path, { signal }).catch((e) => { throw signal.aborted ? e : new Error("The viewer has ended."); });
-  if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `status ${answer.status}`);
   return answer.json();
 }
 

@@ -112,7 +112,7 @@ export function runsView({ main, crumbs, signal, address }) {
     history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, ...sort, only }));
     list.href = writeAddress([], filters.chosen);
     const on = only.some((o) => o.startsWith("day:")) ? 1 : days.length;
-    fill(total, [all.runs ? `${plural(all.runs, "run")} on ${plural(on, "day")} · ${count(all.failed)} failed` : "0 runs",
+    fill(total, [all.runs ? `${plural(all.runs, "run")} on ${plural(on, "day")} · ${count(all.failed)} failed` : "0 runs that have ended",
       all.timeless > 0 && `${plural(all.timeless, "run")} without times`,
       all.statedRuns > 0 && `${money(all.stated)} of ${plural(all.statedRuns, "run")} that ${all.statedRuns === 1 ? "states" : "state"} it`,
       all.computedRuns > 0 && `${money(all.computed)} computed for ${plural(all.computedRuns, "run")} by --prices`,
