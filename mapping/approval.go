@@ -54,5 +54,5 @@ func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType str
 	if errorType == outcome {
 		s.status = outcome
 	}
-	r.emit(s)
+	r.emit(held{span: s})
 }

@@ -163,7 +163,7 @@ func (l *eventLog) emit(r *run, t *turn) {
 		s.start, s.end, s.events, s.content.Lost = g.start, g.end, g.events, g.lost
 		s.attributes.int(semconv.TurnNumber, int64(t.n))
 		s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
-		r.emit(s)
+		r.emit(held{span: s})
 	}
 }
 

@@ -52,9 +52,7 @@ func (a *attributes) conversation(id string) {
 }
 
 // emit emits a span, or holds it until its times are settled.
-func (r *run) emit(s *span) { r.emitOrHold(held{span: s}) }
-
-func (r *run) emitOrHold(s held) {
+func (r *run) emit(s held) {
 	if r.timesPending(s) || r.namePending() {
 		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
 		r.held = append(r.held, s)
@@ -196,7 +194,7 @@ func (r *run) describe() Run {
 func (r *run) emitRoot(s *span) {
 	r.addDoubts(s)
 	emitted := r.counts.spans
-	r.emit(s)
+	r.emit(held{span: s})
 	if r.counts.spans == emitted {
 		return
 	}
@@ -275,7 +273,7 @@ func (r *run) takeFirstStamp(stamp, arrival instant) {
 		held := r.held
 		r.held = nil
 		for _, s := range held {
-			r.emitOrHold(s)
+			r.emit(s)
 		}
 	case r.counts.spans == 0:
 		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970

@@ -17,7 +17,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	r.endDoubts()
 	r.stream.stats.Generation++
 	for _, s := range r.held {
-		r.emitOrHold(s)
+		r.emit(s)
 	}
 	r.held = nil
 

@@ -71,40 +71,37 @@ type Output struct {
 // outputs are what was mapped and not taken yet.
 func (s *stream) outputs() iter.Seq[Output] {
 	return func(yield func(Output) bool) {
-		for out, ok := s.next(); ok; out, ok = s.next() {
+		for s.taken < len(s.results) {
+			r := s.results[s.taken]
+			s.results[s.taken] = result{}
+			s.taken++
+			out := Output{Started: r.started, Ended: r.ended}
+			if r.span != nil {
+				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
+				out.Span, out.Agent = s.wire, r.agent
+				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
+				s.spareSpan(r.span)
+			}
 			if !yield(out) {
 				return
 			}
 		}
+		s.results, s.taken = s.results[:0], 0
 	}
 }
 
-// next takes the next Output. It returns false if there is none.
-func (s *stream) next() (out Output, ok bool) {
-	if s.taken == len(s.results) {
-		s.results, s.taken = s.results[:0], 0
-		return Output{}, false
+// spareSpan keeps an encoded span to be used again.
+func (s *stream) spareSpan(used *span) {
+	wire := used.attributes.wire[:0]
+	if !s.copy && len(s.spare) < maxSpare && cap(wire) <= maxSpareSize { // a copy's span shares memory, see Open
+		*used = span{attributes: attributes{wire: wire}}
+		s.spare = append(s.spare, used)
 	}
-	r := s.results[s.taken]
-	s.results[s.taken] = result{}
-	s.taken++
-	out = Output{Started: r.started, Ended: r.ended}
-	if r.span != nil {
-		s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
-		out.Span, out.Agent = s.wire, r.agent
-		out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
-		wire := r.span.attributes.wire[:0]
-		if !s.copy && len(s.spare) < maxSpare && cap(wire) <= maxSpareSize { // a copy's span shares memory, see Open
-			*r.span = span{attributes: attributes{wire: wire}}
-			s.spare = append(s.spare, r.span)
-		}
-	}
-	return out, true
 }
 
 // yieldAll yields what was mapped and not taken yet, and reports whether more is wanted.
 func (s *stream) yieldAll(yield func(Output, error) bool) bool {
-	for out, ok := s.next(); ok; out, ok = s.next() {
+	for out := range s.outputs() {
 		if !yield(out, nil) {
 			return false
 		}

@@ -306,7 +306,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		}
 		s.errorType, s.status = errorType, status
 	}
-	r.emit(s)
+	r.emit(held{span: s})
 	t.from = at
 	inv.steps.add(at)
 	inv.busy.running--
@@ -407,7 +407,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	s.addNotices(inv.notices)
 	s.addFirstChunk(inv.start, inv.firstChunk)
 	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
-	r.emitOrHold(held{span: s, times: inv})
+	r.emit(held{span: s, times: inv})
 	return s.end
 }
 
@@ -516,7 +516,7 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 		s.status = exitStatus(t.exit.Code)
 	}
 	s.content = said
-	r.emit(s)
+	r.emit(held{span: s})
 }
 
 // timeOutShells records that the agent has stopped waiting for its shells in the

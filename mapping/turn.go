@@ -311,7 +311,7 @@ func (r *run) finishTurn(t *turn) {
 		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
 	}
 	t.log, t.state = nil, closed
-	r.emitOrHold(held{span: span, turn: t})
+	r.emit(held{span: span, turn: t})
 }
 
 // finishReason returns why the model stopped, in the conventions' terms if the

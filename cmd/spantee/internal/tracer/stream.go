@@ -102,11 +102,11 @@ type Stream struct {
 
 	ended []*spool.Span // of the current piece, for the Exporter
 	bytes int           // of ended
-	last  snapshot
+	last  taken
 }
 
-// A snapshot says when and how the last one was taken.
-type snapshot struct {
+// taken says when and how the last snapshot was taken.
+type taken struct {
 	at         time.Time
 	took       time.Duration // without the disk
 	generation int           // of the runs
@@ -124,7 +124,7 @@ func New(cfg Config) (*Stream, error) {
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
 	}
-	s.last = snapshot{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
+	s.last = taken{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
 	cfg.Mapping.Now = func() time.Time { return s.now }
 	var err error
 	if s.Mapper, err = mapping.New(cfg.Mapping); err != nil {
@@ -144,20 +144,18 @@ const MaxPiece = 64 << 10
 func (s *Stream) Write(p []byte, arrived time.Time) {
 	s.now = arrived
 	for piece := range slices.Chunk(p, MaxPiece) {
-		s.write(piece)
-	}
-}
-
-func (s *Stream) write(piece []byte) {
-	s.emitAll(s.Mapper.Map(piece))
-	s.Changed()
-	switch {
-	case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
-		if len(s.ended) > 0 {
-			_ = s.export(nil) // Close tells whether the disk takes any
+		for out := range s.Mapper.Map(piece) {
+			s.handOn(&out)
 		}
-	case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
-		s.snap(s.now)
+		s.Changed()
+		switch {
+		case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
+			if len(s.ended) > 0 {
+				_ = s.export(nil) // Close tells whether the disk takes any
+			}
+		case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
+			s.snap(s.now)
+		}
 	}
 }
 
@@ -188,7 +186,7 @@ func (s *Stream) snap(now time.Time) {
 	if s.cfg.Exporter == nil && s.cfg.Snapshot == nil {
 		return
 	}
-	began, taken, changed := time.Now(), snapshot{generation: s.Mapper.Stats().Generation}, s.last.changed
+	began, last, changed := time.Now(), taken{generation: s.Mapper.Stats().Generation}, s.last.changed
 	snapshot := &spool.Snapshot{Resumed: s.cfg.Resumed}
 	var open []mapping.Output
 	for out := range s.Open(now) {
@@ -198,14 +196,14 @@ func (s *Stream) snap(now time.Time) {
 		} else {
 			out.Span = slices.Clone(out.Span)
 		}
-		taken.bytes += len(out.Span)
+		last.bytes += len(out.Span)
 		open = append(open, out)
 	}
 	if s.cfg.Snapshot != nil {
 		snapshot.Metrics = s.cfg.Snapshot(open)
 	}
-	taken.took = time.Since(began)
-	if s.last = taken; changed {
+	last.took = time.Since(began)
+	if s.last = last; changed {
 		_ = s.export(snapshot)
 	}
 	s.last.at = time.Now()
@@ -214,7 +212,9 @@ func (s *Stream) snap(now time.Time) {
 // Close ends the stream and all of its spans. interrupted says that the stream was cut
 // off. It returns why the spans were not protected against a kill, or nil if they were.
 func (s *Stream) Close(interrupted bool) (unprotected error) {
-	s.emitAll(s.Mapper.Close(interrupted))
+	for out := range s.Mapper.Close(interrupted) {
+		s.handOn(&out)
+	}
 	if !s.cfg.Live {
 		return s.export(nil)
 	}
@@ -241,13 +241,7 @@ func (s *Stream) isSent(id trace.TraceID) bool {
 	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(id))
 }
 
-// emitAll hands on what the Mapper has made of the stream.
-func (s *Stream) emitAll(outputs iter.Seq[mapping.Output]) {
-	for out := range outputs {
-		s.handOn(&out)
-	}
-}
-
+// handOn hands on what the Mapper has made of the stream.
 func (s *Stream) handOn(out *mapping.Output) {
 	if s.cfg.Lock != nil {
 		s.cfg.Lock.Lock()
