@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -116,8 +118,15 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	disarm := proc.DieOfNext(signals)
 	stop()
 	sinks.endStream()
-	<-done
-	reporter.unknownTypes(follower.Close())
+	unknown, err := spool.Await(func() ([]mapping.UnknownType, error) {
+		<-done
+		return follower.Close(), nil
+	})
+	if err != nil {
+		reporter.problem(fmt.Errorf("cannot save the position, so a restart may send spans again: %w", err))
+		ending.result.hangs = true
+	}
+	reporter.unknownTypes(unknown)
 	ending.endAll(0)
 	return ending.finish(proc.Status{}, nil, disarm)
 }

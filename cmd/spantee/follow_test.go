@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -725,5 +726,32 @@ func TestFollowSendsWhatReplaySends(t *testing.T) {
 	}
 	for _, span := range want {
 		t.Errorf("%s of %s is missing", span.Name, attribute(span, "session.id"))
+	}
+}
+
+// A state folder that does not answer costs the position, aloud, and not the end. A pipe
+// without a reader stands for it.
+func TestFollowEndsOnAFrozenDisk(t *testing.T) {
+	t.Parallel()
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	stop := followIn(t, r, state, dir, "--since", "1h")
+	folder := filepath.Join(state, "spantee/follow")
+	until(t, "beginning", func() bool {
+		_, err := os.Stat(filepath.Join(folder, "folders"))
+		return err == nil
+	})
+	if err := syscall.Mkfifo(filepath.Join(folder, "new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := newSessionLog(t, t.TempDir(), "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.tool()
+	if err := os.Rename(l.path, filepath.Join(dir, "s1.jsonl")); err != nil { // whole: after a part, nothing is read any more
+		t.Fatal(err)
+	}
+	r.Await(func() bool { return len(r.Spans()) == 1 }) // the tool
+	if stderr := stop(); !strings.Contains(stderr, "cannot save the position, so a restart may send spans again: the disk did not answer in time") {
+		t.Errorf("said %q", stderr)
 	}
 }
