@@ -70,8 +70,8 @@ type counts map[string]map[string]*series
 // and counts more than the sum. The SDK looks up the attributes for each measurement, of which
 // there is one for each delta.
 type series struct {
-	of     attribute.Set
-	bounds []float64
+	attributes attribute.Set
+	bounds     []float64
 
 	sum       float64
 	count     uint64
@@ -79,8 +79,8 @@ type series struct {
 	low, high float64
 }
 
-func newSeries(of attribute.Set, bounds []float64) *series {
-	s := &series{of: of, bounds: bounds, low: math.Inf(1), high: math.Inf(-1)}
+func newSeries(attributes attribute.Set, bounds []float64) *series {
+	s := &series{attributes: attributes, bounds: bounds, low: math.Inf(1), high: math.Inf(-1)}
 	if bounds != nil {
 		s.buckets = make([]uint64, len(bounds)+1)
 	}
@@ -187,7 +187,7 @@ func (c counts) data(temporality metricdata.Temporality, start time.Time) (list 
 			h := metricdata.Histogram[float64]{Temporality: temporality}
 			for _, s := range all {
 				h.DataPoints = append(h.DataPoints, metricdata.HistogramDataPoint[float64]{
-					Attributes: s.of, StartTime: start, Time: now, Count: s.count, Bounds: s.bounds, BucketCounts: slices.Clone(s.buckets),
+					Attributes: s.attributes, StartTime: start, Time: now, Count: s.count, Bounds: s.bounds, BucketCounts: slices.Clone(s.buckets),
 					Min: metricdata.NewExtrema(s.low), Max: metricdata.NewExtrema(s.high), Sum: s.sum,
 				})
 			}
@@ -208,7 +208,7 @@ func (c counts) data(temporality metricdata.Temporality, start time.Time) (list 
 
 func points[N int64 | float64](of map[string]*series, start, now time.Time) (list []metricdata.DataPoint[N]) {
 	for _, s := range of {
-		list = append(list, metricdata.DataPoint[N]{Attributes: s.of, StartTime: start, Time: now, Value: N(s.sum)})
+		list = append(list, metricdata.DataPoint[N]{Attributes: s.attributes, StartTime: start, Time: now, Value: N(s.sum)})
 	}
 	return list
 }

@@ -69,12 +69,12 @@ func (c counts) encode(of metricdata.Temporality, start time.Time) (list []*metr
 		for _, s := range all {
 			if d.bounds != nil {
 				histogram.DataPoints = append(histogram.DataPoints, &metricspb.HistogramDataPoint{
-					Attributes: keyValues(s.of), StartTimeUnixNano: from, TimeUnixNano: now,
+					Attributes: keyValues(s.attributes), StartTimeUnixNano: from, TimeUnixNano: now,
 					Count: s.count, Sum: &s.sum, BucketCounts: s.buckets, ExplicitBounds: s.bounds, Min: &s.low, Max: &s.high,
 				})
 				continue
 			}
-			point := &metricspb.NumberDataPoint{Attributes: keyValues(s.of), StartTimeUnixNano: from, TimeUnixNano: now}
+			point := &metricspb.NumberDataPoint{Attributes: keyValues(s.attributes), StartTimeUnixNano: from, TimeUnixNano: now}
 			if point.Value = (&metricspb.NumberDataPoint_AsInt{AsInt: int64(s.sum)}); name == semconv.MetricCost {
 				point.Value = &metricspb.NumberDataPoint_AsDouble{AsDouble: s.sum}
 			}
