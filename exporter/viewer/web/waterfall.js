@@ -55,12 +55,17 @@ export class Waterfall {
 
     keepDrawn(this, this.scroller, timeline, signal);
     this.scroller.addEventListener("scroll", () => {
-      const { scrollTop, clientHeight, scrollHeight } = this.scroller;
-      if (Math.abs(scrollTop - this.scrolled) >= 1) this.following = scrollTop + clientHeight >= scrollHeight - 4;
-      this.scrolled = scrollTop;
+      this.note();
       this.redraw();
     }, { passive: true });
     gestures(this);
+  }
+
+  // note takes down whether somebody has scrolled to the end. New rows may come before the event.
+  note() {
+    const { scrollTop, clientHeight, scrollHeight } = this.scroller;
+    if (Math.abs(scrollTop - this.scrolled) >= 1) this.following = scrollTop + clientHeight >= scrollHeight - 4;
+    this.scrolled = scrollTop;
   }
 
   // show draws a trace, which may have grown.
@@ -101,6 +106,7 @@ export class Waterfall {
   // place puts each row on a line.
   /** @param {(TraceNode | null)[]} lines */
   place(lines) {
+    this.note();
     const { scroller } = this, { scrollTop } = scroller, before = this.lines.slice(Math.floor(scrollTop / rowHeight));
     this.lines = lines;
     for (const n of this.trace.nodes) n.row = -1;
