@@ -48,20 +48,14 @@ func (e *ending) endAll(spent time.Duration) {
 		}
 		treeDone <- e.sinks.tree.Close()
 	}()
-	e.deliver()
-	if err := <-treeDone; err != nil { // stderr has a deadline of its own
-		e.reporter.problem(fmt.Errorf("the tree: %w", err))
-	}
-}
-
-// deliver delivers the spans, and then the metrics, because metrics include what became
-// of the spans.
-func (e *ending) deliver() {
-	if e.sinks.common.Exporter == nil {
+	if e.sinks.common.Exporter == nil { // which otherwise ends the metrics after the spans, which they count
 		e.endMetrics(context.Background(), exporter.Report{})
 	}
 	e.deliverSpans()
 	e.sinks.claims.Wait(e.deadline)
+	if err := <-treeDone; err != nil { // stderr has a deadline of its own
+		e.reporter.problem(fmt.Errorf("the tree: %w", err))
+	}
 }
 
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole
