@@ -191,6 +191,13 @@ func (e *Exporter) split(spans []*spool.Span) (fit, tooLarge []*spool.Span) {
 // there is room or not.
 func (e *Exporter) EndStream() { e.queue.endStream() }
 
+// Finished returns how many spans have left memory. It grows while the receiver or
+// the disk makes progress.
+func (e *Exporter) Finished() int {
+	r := e.tally.snapshot()
+	return r.Ended - r.undecided()
+}
+
 // diskReserve is how long before the deadline of Close all attempts end, which leaves time
 // for the disk.
 const diskReserve = 200 * time.Millisecond

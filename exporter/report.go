@@ -79,10 +79,3 @@ func (t *tally) snapshot() Report {
 	defer t.mu.Unlock()
 	return t.report
 }
-
-// Finished returns how many spans have left memory. It grows while the receiver or
-// the disk makes progress.
-func (e *Exporter) Finished() int {
-	r := e.tally.snapshot()
-	return r.Ended - r.undecided()
-}

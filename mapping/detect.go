@@ -2,9 +2,7 @@ package mapping
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spantee/spantee/mapping/agent"
 )
@@ -34,14 +32,6 @@ type keptLine struct {
 
 // maxKept is how many bytes of a stream are kept while its agent is unknown.
 const maxKept = 1 << 20
-
-// CheckAgent returns an error unless a value is valid for [Options.Agent].
-func CheckAgent(flag string) error {
-	if flag != "" && agent.Find(flag) == nil {
-		return fmt.Errorf("unknown agent %q (supported: %s)", flag, strings.Join(agent.Flags(), ", "))
-	}
-	return nil
-}
 
 // decoderOf returns the decoder of an agent, which all inputs share.
 func (m *Mapper) decoderOf(a *agent.Agent) *agent.Decoder {

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -132,4 +133,12 @@ type Process struct {
 	Agent      *agent.Agent // whom it runs, unless its stream proves another
 	Executable string       // its name, without the path
 	PID        int          // may be set after New: Root is needed to start the process
+}
+
+// CheckAgent returns an error unless a value is valid for [Options.Agent].
+func CheckAgent(flag string) error {
+	if flag != "" && agent.Find(flag) == nil {
+		return fmt.Errorf("unknown agent %q (supported: %s)", flag, strings.Join(agent.Flags(), ", "))
+	}
+	return nil
 }

@@ -287,9 +287,6 @@ func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
 	return true
 }
 
-// callKey identifies a call among those of all sessions.
-func callKey(session, call string) string { return session + "\x00" + call }
-
 func (ss *sessions) endedRun(s *session) {
 	if len(s.run.tasks) > 0 {
 		s.ended = append(s.ended, s.run)

@@ -129,16 +129,6 @@ func appendStatus(b []byte, message string) []byte {
 	return appendBytes(b, fieldStatus, append(status, fieldStatusCode<<3|byte(protowire.VarintType), statusError))
 }
 
-func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
-	b = protowire.AppendTag(b, field, protowire.BytesType)
-	return protowire.AppendBytes(b, v)
-}
-
-func appendString(b []byte, field protowire.Number, v string) []byte {
-	b = protowire.AppendTag(b, field, protowire.BytesType)
-	return protowire.AppendString(b, v)
-}
-
 // shift puts the times of a span through f.
 func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)

@@ -46,6 +46,9 @@ func (s *stream) arrival() instant {
 // written returns when the recording was last written.
 func (s *stream) written() instant { return quantize(instant(s.opts.Replay.UnixNano())) }
 
+// callKey identifies a call among those of all sessions.
+func callKey(session, call string) string { return session + "\x00" + call }
+
 // A result is an Output whose span is encoded when its turn comes: a recording may
 // release all its spans at once.
 type result struct {

@@ -138,3 +138,13 @@ func (a *attributes) fit(v string) string {
 	}
 	return v
 }
+
+func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendBytes(b, v)
+}
+
+func appendString(b []byte, field protowire.Number, v string) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendString(b, v)
+}

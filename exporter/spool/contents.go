@@ -53,10 +53,6 @@ const (
 
 	// maxLog is the longest file. Whoever reads one has all of it in memory.
 	maxLog = 24 << 20
-
-	// maxSpans is how many spans a file may have: reading one with many tiny spans
-	// would take many times its size.
-	maxSpans = 1 << 16
 )
 
 // enclose returns records as one record with this number.
@@ -327,14 +323,6 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// ignore returns nil for an error that is expected.
-func ignore(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
 }
 
 // isLocal reports whether a note is of this host.

@@ -87,6 +87,10 @@ func recordsOf(spans []*Span) (records [][]byte) {
 // maxResource is the longest resource: decoding it takes many times the memory.
 const maxResource = 256 << 10
 
+// maxSpans is how many spans a file may have: reading one with many tiny spans
+// would take many times its size.
+const maxSpans = 1 << 16
+
 // appendSpans appends the spans of a ResourceSpans, still encoded: the receiver's verdict on
 // a bad span says more than an error here. It skips what is malformed, and stops once there
 // are more spans than any process writes.

@@ -135,3 +135,11 @@ func EnterDir(path string, create bool) error {
 	}
 	return checkDir(path)
 }
+
+// ignore returns nil for an error that is expected.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

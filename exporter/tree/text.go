@@ -9,44 +9,6 @@ import (
 	"unicode"
 )
 
-// ANSI colors, of the sixteen that every theme defines.
-const (
-	bold    = "\x1b[1m"
-	dim     = "\x1b[2m"
-	red     = "\x1b[31m"
-	green   = "\x1b[32m"
-	yellow  = "\x1b[33m"
-	magenta = "\x1b[35m"
-	cyan    = "\x1b[36m"
-)
-
-// ascii replaces each drawn character with an ASCII one of the same width.
-var ascii = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|", "━", "=", "╸", "=", "╺", "=", "█", "#", "▌", "#", "▐", "#",
-	"▏", "|", "▕", "|", "░", ".", "✗", "x", "…", "~", "·", "-")
-
-// encode returns text in the characters of the style.
-func (s Style) encode(text string) string {
-	if !s.ASCII {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range ascii.Replace(text) {
-		if r <= unicode.MaxASCII {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Repeat("?", runeCells(r)))
-		}
-	}
-	return b.String()
-}
-
-func (s Style) paint(color, text string) string {
-	if !s.Color || color == "" || strings.TrimSpace(text) == "" {
-		return text
-	}
-	return color + text + "\x1b[0m"
-}
-
 // Printable replaces what a terminal would act on rather than show: escape characters,
 // line ends and bidirectional marks.
 func Printable(s string) string {

@@ -2,7 +2,6 @@
 package tree
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -11,33 +10,8 @@ import (
 	"github.com/spantee/spantee/exporter/runs"
 )
 
-// A Style says how to draw traces: one line per span, with a bar for its time. The
-// zero Style is ready to use.
-//
-//	cursor-agent   ━━━━━━━━━━━━━━ 12.4s
-//	├─ chat GPT-5  ░█             1.82s  first chunk 1.20s · 213 deltas
-//	├─ read          ▌            130ms
-//	├─ shell         ███▌         2.91s  ✗ exit 3 · go
-//	└─ chat GPT-5       ░████████ 7.65s  first chunk 980ms · 1,204 deltas
-//	░ waiting for the model or an approval
-//
-// The slowest calls follow, with what they were about.
-//
-// The text is safe to print on a terminal, whatever names and attributes contain.
-type Style struct {
-	Width int  // columns, 80 if zero
-	Color bool // with ANSI escapes
-	ASCII bool // without box-drawing characters, and with ? for other characters that are not ASCII
-}
-
-const (
-	minWidth = 40
-
-	// maxDrawnSpans is how many spans of a trace are drawn.
-	maxDrawnSpans = 200
-)
-
-func (s Style) width() int { return max(minWidth, cmp.Or(s.Width, 80)) }
+// maxDrawnSpans is how many spans of a trace are drawn.
+const maxDrawnSpans = 200
 
 // draw returns one trace as text.
 func (s Style) draw(t *trace) string {
