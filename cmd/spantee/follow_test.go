@@ -233,7 +233,7 @@ func TestFollowIsKilled(t *testing.T) {
 // followIn follows a folder until the test ends it.
 func followIn(t *testing.T, r *receivertest.Receiver, state, dir string, flags ...string) (stop func() (stderr string)) {
 	t.Helper()
-	cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, append([]string{"follow", dir}, flags...)...)
+	cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, append([]string{"follow", dir, "--flush-timeout=30s"}, flags...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

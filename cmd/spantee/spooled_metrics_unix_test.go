@@ -53,7 +53,7 @@ func totals(r *metricstest.Receiver) map[string]string {
 func TestMetricsWithoutACollector(t *testing.T) {
 	long(t)
 	t.Parallel()
-	const name = "parallel-tools.jsonl"
+	const name, patient = "parallel-tools.jsonl", "--flush-timeout=30s" // a busy machine may take two seconds to connect
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		for _, temporality := range []string{"cumulative", "delta"} {
 			for _, by := range []string{"flush", "spantee"} {
@@ -63,7 +63,7 @@ func TestMetricsWithoutACollector(t *testing.T) {
 					env := append(toMetrics(protocol, temporality, receiver, spans), state)
 					receiver.Stop()
 					for range 2 {
-						cmd := pipe(t, [][]byte{fixture(t, name)}, env)
+						cmd := pipe(t, [][]byte{fixture(t, name)}, env, patient)
 						said := cmd.stderr.String()
 						if checkStderr(t, said, "metrics not delivered: connection refused"); !strings.Contains(said, "; metrics spooled") {
 							t.Errorf("stderr %q", said)
@@ -78,7 +78,7 @@ func TestMetricsWithoutACollector(t *testing.T) {
 					runs := 2
 					if by == "spantee" {
 						runs++
-						checkStderr(t, pipe(t, [][]byte{fixture(t, name)}, env).stderr.String(), "")
+						checkStderr(t, pipe(t, [][]byte{fixture(t, name)}, env, patient).stderr.String(), "")
 					}
 					for range 2 {
 						flushed := spantee(t, env, "flush")
@@ -87,7 +87,7 @@ func TestMetricsWithoutACollector(t *testing.T) {
 						}
 					}
 					for range runs {
-						pipe(t, [][]byte{fixture(t, name)}, append(toMetrics(protocol, temporality, truth, spans), state))
+						pipe(t, [][]byte{fixture(t, name)}, append(toMetrics(protocol, temporality, truth, spans), state), patient)
 					}
 					got, want := totals(receiver), totals(truth)
 					if len(want) < 5 || !maps.Equal(got, want) {
