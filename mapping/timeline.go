@@ -124,7 +124,8 @@ func (l *timeline) shift(f func(instant) instant) {
 }
 
 // A run is one trace: what an agent does from its first line to its result. A
-// session consists of one or more runs, because an agent can resume it.
+// session consists of one or more runs, because an agent can resume it. It has a field for each
+// thing that the lines of any agent may say of a whole run.
 type run struct {
 	stream       *stream
 	agent        *agent.Agent
@@ -350,7 +351,8 @@ type response struct {
 	usage               agent.Usage
 }
 
-// A tool is a call in flight, or one that left something running.
+// A tool is a call in flight, or one that left something running. It has many fields, because
+// what its span says comes in several lines.
 type tool struct {
 	id         string
 	n          int
