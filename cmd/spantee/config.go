@@ -118,9 +118,12 @@ const placeholder = "{trace_id}"
 func isTraceURL(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
 // detectors returns the names of the detectors of resource attributes to run. The
-// repository of the working directory counts as content.
-func (c *config) detectors() []string {
-	return slices.DeleteFunc(resource.Detectors(), func(name string) bool { return name == "vcs" && c.content.Content == content.None })
+// repository of the working directory counts as content, and is that of an agent in the same
+// pipe only.
+func (c *config) detectors(piped bool) []string {
+	return slices.DeleteFunc(resource.Detectors(), func(name string) bool {
+		return name == "vcs" && (!piped || c.content.Content == content.None)
+	})
 }
 
 // services returns the resources of a stream's spans and metrics. Spans have no instance id,

@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
 
@@ -227,6 +229,21 @@ func TestNoSecretInAFile(t *testing.T) {
 		wantNoSecret(t, filepath.Base(name), b, secrets)
 		if n := bytes.Count(b, []byte("[redacted:")); n < len(secrets) {
 			t.Errorf("%s: %d marks for %d secrets", filepath.Base(name), n, len(secrets))
+		}
+	}
+}
+
+// The repository of spantee's working directory is sent with paths alone, and only of an agent
+// that works there: a recording may be of elsewhere.
+func TestRepositoryIsOfALiveAgent(t *testing.T) {
+	for level, inPipe := range map[content.Level]bool{content.None: false, content.Details: true, content.Full: true} {
+		c := new(config)
+		c.content.Content = level
+		if got := slices.Contains(c.detectors(true), "vcs"); got != inPipe {
+			t.Errorf("%s, in a pipe: %v", level, got)
+		}
+		if slices.Contains(c.detectors(false), "vcs") {
+			t.Errorf("%s, of a recording", level)
 		}
 	}
 }
