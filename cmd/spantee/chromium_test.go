@@ -132,12 +132,17 @@ func (c *chromium) reloaded(do func()) {
 	}
 }
 
-// eval returns what a script does, or what it promises.
+// eval returns what a script does, or what it promises. A script that does not find an element
+// runs again: the page may be about to draw it.
 func eval[T any](c *chromium, format string, args ...any) T {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))
+	script := chromedp.Evaluate[T](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise)
+	v, err := chromedp.Run(ctx, script)
+	for ctx.Err() == nil && err != nil && strings.Contains(err.Error(), "Cannot read properties of") {
+		v, err = chromedp.Run(ctx, script)
+	}
 	if err != nil {
 		c.screenshot("failed")
 		c.t.Fatal(err)

@@ -94,15 +94,15 @@ func (u *update) report(source string, taken []stored, now time.Time) error {
 	return err
 }
 
-// withoutFailure returns an encoded open span without the error: the mapper writes open spans
-// as if the process were killed now.
+// withoutFailure returns an encoded open span without the error and the doubts: the mapper writes
+// open spans as if the process were killed now.
 func withoutFailure(span []byte) []byte {
 	clean := make([]byte, 0, len(span))
 	for number, v := range field.All(span, nil) {
 		fails := number == field.SpanStatus
 		if number == field.SpanAttributes {
 			for key := range field.Of(v.Bytes, field.Key) {
-				fails = string(key.Bytes) == semconv.ErrorType
+				fails = string(key.Bytes) == semconv.ErrorType || string(key.Bytes) == semconv.Doubts
 			}
 		}
 		if !fails {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -18,13 +19,16 @@ import (
 func TestOpenSpans(t *testing.T) {
 	s := newStore(t)
 	now := time.Now()
+	doubted := &commonpb.KeyValue{Key: semconv.Doubts, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{
+		Values: []*commonpb.AnyValue{{Value: &commonpb.AnyValue_StringValue{StringValue: semconv.DoubtOpenCalls}}},
+	}}}}
 	root := func() *tracepb.Span {
-		return fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "killed")))
+		return fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "killed"), doubted))
 	}
 	tool := span(1, 3, 1, "execute_tool shell go", 5, 9, str(semconv.ProcessCommandLine, "go test\n ./..."))
 	s.openAt("p", encode(t, from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")))), now)
 	got, ok := s.Session(idOf(tool))
-	if !ok || got.Ended || got.Failure != "" || got.Errors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
+	if !ok || got.Ended || got.Failure != "" || got.Doubts != nil || got.Errors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
 		t.Fatalf("waiting for the model: %+v %+v", got, got.Now)
 	}
 
