@@ -102,6 +102,9 @@ func TestFaultStoppedViewer(t *testing.T) {
 			if err := v.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := syscall.Wait4(v.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil { // until all of it has stopped
+				t.Fatal(err)
+			}
 			if _, err := stdin.Write(in[begin:]); err != nil {
 				t.Fatal(err)
 			}
