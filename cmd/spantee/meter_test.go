@@ -173,7 +173,7 @@ func TestABugInCountingIsReported(t *testing.T) {
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
 		t.Errorf("reported %v", failed)
 	}
-	if m.setOpen([]mapping.Output{{Agent: "agent"}}); len(failed) != 2 {
+	if m.setOpen([]mapping.Output{{Agent: "agent"}}, false); len(failed) != 2 {
 		t.Errorf("of open spans, reported %v", failed)
 	}
 }

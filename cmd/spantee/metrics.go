@@ -104,26 +104,26 @@ func (m *meter) remember(out mapping.Output) {
 	}
 }
 
-// setOpen replaces the spans that have not ended.
-func (m *meter) setOpen(spans []mapping.Output) {
+// setOpen replaces the spans that have not ended. If saved is set, it returns the metrics that
+// would be lost if the process were killed now.
+func (m *meter) setOpen(spans []mapping.Output, saved bool) (ifKilled []byte) {
 	defer m.catch()
-	for r, open := range m.openOf(spans) {
-		r.SetOpen(open)
-	}
-}
-
-// openOf returns the open spans of each Recorder.
-func (m *meter) openOf(spans []mapping.Output) map[*metrics.Recorder][][]byte {
 	open := map[*metrics.Recorder][][]byte{}
 	for _, out := range spans {
 		if r := m.of(out.Agent); r != nil {
 			open[r] = append(open[r], out.Span)
 		}
 	}
-	for _, r := range m.all() {
-		open[r] = open[r][:len(open[r]):len(open[r])]
+	if saved {
+		ifKilled = []byte{} // which replaces an earlier one
 	}
-	return open
+	for _, r := range m.all() {
+		r.SetOpen(open[r])
+		if saved {
+			ifKilled = append(ifKilled, r.Snapshot(open[r])...) // requests in a row are one
+		}
+	}
+	return ifKilled
 }
 
 // catch is deferred: a bug in the metrics must end neither the process nor the trace.
@@ -131,16 +131,6 @@ func (m *meter) catch() {
 	if p := recover(); p != nil {
 		m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
 	}
-}
-
-// ifKilled returns the metrics that would be lost if the process were killed now.
-func (m *meter) ifKilled(open []mapping.Output) (request []byte) {
-	defer m.catch()
-	request = []byte{} // which replaces an earlier one
-	for r, spans := range m.openOf(open) {
-		request = append(request, r.Snapshot(spans)...) // requests in a row are one
-	}
-	return request
 }
 
 // close sends the last values, with what became of the spans. If they are not delivered, it

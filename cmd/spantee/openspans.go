@@ -42,10 +42,7 @@ func (o *openSpans) show(open []mapping.Output) (metrics []byte) {
 		o.print(open)
 	}
 	if o.metrics.settings != nil {
-		o.metrics.setOpen(open)
-	}
-	if o.saved {
-		metrics = o.metrics.ifKilled(open)
+		metrics = o.metrics.setOpen(open, o.saved)
 	}
 	return metrics
 }

@@ -35,7 +35,8 @@ func (r *Recorder) totals(open [][]byte) []byte {
 	if r.temporality == metricdata.DeltaTemporality && r.to.delivered.Load() {
 		return nil
 	}
-	all := tally{counts: counts{}, used: map[string][len(usages)]int64{}, gaps: maps.Clone(r.tally.gaps)}
+	all := newTally()
+	all.gaps = maps.Clone(r.tally.gaps)
 	all.counts.addAll(r.sent)
 	all.counts.addAll(r.tally.counts)
 	var s runs.Span
