@@ -22,22 +22,30 @@ func quantize(t instant) instant { return t - t%quantum }
 
 // A clock puts the lines of one run on one timeline.
 //
-// In a live pipe, a line without a timestamp is placed by its arrival time,
-// corrected by the offset of the newest timestamp from its own arrival: an old
-// capture fed through cat keeps its own times. In a recording, arrivals mean
-// nothing, and an arrival is the line number: a line without a timestamp inherits
-// the last one. So it does in a capture that is fed through cat.
+// In a live pipe, a line without a timestamp is placed by its arrival time, corrected by
+// the skew between two clocks: the smallest time by which a line has come later than its
+// stamp. What is more is lateness, of that line and of what comes in one burst with it. In
+// a recording, arrivals mean nothing, and an arrival is the line number: a line without a
+// timestamp inherits the last one. So it does in a capture that is fed through cat.
 type clock struct {
 	replay    bool    // arrivals are line numbers
+	coarse    bool    // stamps are whole seconds
 	fed       bool    // the stream is a capture that comes faster than it was made
 	began     instant // when the first line came
 	first     instant // the first stamp
 	stamped   bool    // a stamp has been seen
 	shift     instant // of all stamps, see Options.Shift
 	lastStamp instant // shifted
-	offset    instant // of the newest timestamp from its arrival
+	ahead     instant // how far timestamps are ahead of arrivals, at most
+	late      burst
 	skew      instant // added to timestamps; not 0 if spans placed by arrival were sent before the first
 	last      instant
+}
+
+// A burst are lines that come together with one that has a timestamp.
+type burst struct {
+	from  instant // when it began
+	ahead instant // how far its timestamp is ahead of its arrival
 }
 
 // Timestamps are believed if they lie between 2000 and 2100, and no more than a day
@@ -49,6 +57,11 @@ var (
 
 const (
 	maxJump = instant(24 * time.Hour)
+
+	// A first line that comes so much later than its stamp was stamped by our clock, and is
+	// late: the clocks of two machines differ by less, and a recording is older.
+	leastLate = 500 * agent.Milliseconds
+	mostLate  = instant(time.Minute)
 
 	// maxBack is how far a timestamp may lie before the lines ahead of it. Some lines
 	// are held back, and programs that agents start have clocks of their own.
@@ -70,6 +83,11 @@ func (c *clock) believed(stamp instant) instant {
 // recording reports whether arrivals say nothing about when something happened.
 func (c *clock) recording() bool { return c.replay || c.fed }
 
+// isLate reports whether the first line with a stamp has come late.
+func isLate(stamp, arrival instant) bool {
+	return stamp+leastLate < arrival && arrival < stamp+mostLate
+}
+
 // compare compares how much time has passed by the stream's own account with how much
 // has passed since its first line came. A live stream runs ahead only if the agent began
 // long before it printed its first line.
@@ -81,30 +99,53 @@ func (c *clock) compare(passed, arrival instant) {
 // clock tells nothing about the line.
 func (c *clock) setBack(stamp instant) bool { return stamp != 0 && stamp+c.skew < c.last-maxBack }
 
-// at returns the instant of a line. Time never runs backwards within a run, because
+// at returns the moment of a line. Time never runs backwards within a run, because
 // a span that ended before it started would show as years long.
-func (c *clock) at(stamp, arrival instant) instant {
-	t := arrival + c.offset
+func (c *clock) at(stamp, arrival instant) moment {
+	m := moment{arrival + c.ahead, agent.Arrived}
 	switch {
 	case stamp != 0:
+		m = moment{stamp + c.skew, agent.Stamped}
+		if stamp >= c.lastStamp { // else the line tells of something earlier
+			c.late = burst{arrival, m.at - arrival}
+		}
 		if !c.stamped {
 			c.first = stamp
 		}
-		c.stamped, c.lastStamp = true, stamp
+		c.stamped, c.lastStamp, c.ahead = true, stamp, max(c.ahead, c.late.ahead)
 		c.compare(stamp-c.first, arrival)
-		t = stamp + c.skew
-		c.offset = t - arrival
 	case c.recording() && c.stamped:
-		t = c.last
+		m.at = c.last
+	case c.stamped && arrival <= c.late.from+withinBurst:
+		m = m.movedTo(arrival + c.late.ahead)
 	}
-	c.last = max(c.last, t)
-	return c.last
+	if c.recording() && (stamp == 0 || c.coarse) {
+		m.known = agent.Inferred
+	}
+	m = m.notBefore(c.last)
+	c.last = m.at
+	return m
 }
 
-// after returns t, or the earliest later instant at which a span that started at
+// now returns the moment at which something arrives that is no line.
+func (c *clock) now(arrival instant) moment { return c.at(0, arrival) }
+
+// judged returns m as it is known now: that a stream is a capture is known only once it has
+// come too fast.
+func (c *clock) judged(m moment) moment {
+	if c.fed && m.known == agent.Arrived {
+		m.known = agent.Inferred
+	}
+	return m
+}
+
+// guesses reports whether m is not when it was printed, or better.
+func (c *clock) guesses(m moment) bool { return c.judged(m).known == agent.Inferred }
+
+// after returns t, or the earliest later moment at which a span that started at
 // start can end. Nothing that follows is earlier.
-func (c *clock) after(start, t instant) instant {
-	t = max(t, start+quantum)
-	c.last = max(c.last, t)
+func (c *clock) after(start, t moment) moment {
+	t = t.notBefore(start.at + quantum)
+	c.last = max(c.last, t.at)
 	return t
 }

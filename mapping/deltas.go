@@ -41,7 +41,7 @@ type eventLog struct {
 
 // An eventGroup is the events of one span.
 type eventGroup struct {
-	start, end instant // of a child span, whose end is 0 while events are added
+	start, end moment // of a child span, which has no end while events are added
 	events     []event
 	size       int // of them, in bytes
 	lost       int // bytes cut from texts
@@ -84,13 +84,13 @@ func (l *eventLog) addText(r *run, kind textKind, name string, at instant, bytes
 
 // makeRoom continues the events in a new span if the current one is full. It
 // returns the time of the next event, which is not before the span's start.
-func (l *eventLog) makeRoom(r *run, t *turn, at instant) instant {
+func (l *eventLog) makeRoom(r *run, t *turn, at moment) moment {
 	g, opts := l.current(), &r.stream.opts
 	if opts.Deltas == DeltasOff || len(g.events)+min(l.pending.count, 1) < opts.MaxSpanEvents && g.size < maxSpanBytes {
-		return max(at, g.start)
+		return at.notBefore(g.start.at)
 	}
 	l.endPending(r)
-	g.end = r.clock.after(max(g.start, l.last), max(at, l.last+quantum))
+	g.end = r.clock.after(g.start, at.notBefore(l.last+quantum))
 	l.children = append(l.children, eventGroup{start: g.end})
 	waiting := 0
 	for i := range l.children {
@@ -154,7 +154,7 @@ func (g *eventGroup) resolve(kind textKind, resolved *content.Resolved) {
 func (l *eventLog) emit(r *run, t *turn) {
 	for len(l.children) > 0 {
 		g := l.children[0]
-		if g.end == 0 || slices.ContainsFunc(g.events, func(e event) bool { return e.open }) {
+		if g.end.isZero() || slices.ContainsFunc(g.events, func(e event) bool { return e.open }) {
 			return
 		}
 		l.children = l.children[1:]
@@ -172,7 +172,7 @@ func (l *eventLog) shift(f func(instant) instant) {
 	shiftEvents(l.own.events, f)
 	for i := range l.children {
 		g := &l.children[i]
-		move(f, &g.start, &g.end)
+		shiftMoments(f, &g.start, &g.end)
 		shiftEvents(g.events, f)
 	}
 }

@@ -65,12 +65,13 @@ func (r *run) emit(s held) {
 		s.times.addTimes(&s.attributes)
 	}
 	s.status = cmp.Or(s.status, s.reason())
-	if since := r.stream.opts.Since; !since.IsZero() && r.start < instant(since.UnixNano()) {
+	if since := r.stream.opts.Since; !since.IsZero() && r.start.at < instant(since.UnixNano()) {
 		return
 	}
+	s.start, s.end = r.clock.judged(s.start), r.clock.judged(s.end)
 	r.counts.spans++
 	r.stream.stats.Spans++
-	r.lastEnd = max(r.lastEnd, s.end)
+	r.lastEnd = max(r.lastEnd, s.end.at)
 	r.settleKey()
 	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s.span})
 }
@@ -99,7 +100,7 @@ func (r *run) timesPending(s held) bool {
 	if !r.clock.recording() || r.ended {
 		return false
 	}
-	return !r.clock.stamped && r.clock.replay || (r.startGuessed() || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
+	return !r.clock.stamped && r.clock.replay || (r.clock.guesses(r.start) || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
 
 // namePending reports whether spans wait for the id of their session: a recording can
@@ -114,40 +115,39 @@ const shortestTurn = agent.Milliseconds
 
 // settleTurn adds the attributes of a chat that depend on its start.
 func (s *span) settleTurn(r *run, t *turn) {
-	s.estimated = s.estimated || t.guessedStart || s.end-s.start < shortestTurn
-	if r.startGuessed() && r.ownFirst && t.n == 1 {
-		s.start, s.estimated = min(r.start, s.start), true
-		return
+	if s.end.at-s.start.at < shortestTurn {
+		s.start = s.start.inferred()
 	}
-	if !t.guessedStart {
-		s.addFirstChunk(s.start, t.firstChunk)
+	if r.clock.guesses(r.start) && r.ownFirst && t.n == 1 {
+		s.start = earlier(s.start, r.start).inferred()
 	}
+	s.addFirstChunk(r, t.firstChunk)
 }
 
-// addFirstChunk adds the time to the first chunk, if that is known.
-func (s *span) addFirstChunk(since, chunk instant) {
-	if chunk <= since {
+// addFirstChunk adds the time to the first chunk, if both of its moments are known.
+func (s *span) addFirstChunk(r *run, chunk moment) {
+	if chunk.at <= s.start.at || r.clock.guesses(chunk) || r.clock.guesses(s.start) {
 		return
 	}
 	a := &s.attributes
 	if s.ref.operation == chat {
-		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
+		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk.at))
 	}
-	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
-	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
+	a.float(semconv.TimeToFirstChunk, chunk.at.Seconds(s.start.at))
+	a.int(semconv.FirstChunkMillis, int64((chunk.at-s.start.at+agent.Milliseconds/2)/agent.Milliseconds))
 }
 
 // addNotices adds events that no chat covers. They lie within the span.
 func (s *span) addNotices(notices []event) {
 	for _, n := range notices {
-		n.at = min(max(n.at, s.start), s.end-microsecond)
+		n.at = min(max(n.at, s.start.at), s.end.at-microsecond)
 		s.events = append(s.events, n)
 	}
 }
 
 // settleKey makes sure that the run has ids.
 func (r *run) settleKey() {
-	first := r.start
+	first := r.start.at
 	if r.clock.replay && !r.clock.stamped {
 		first = r.stream.written()
 	}
@@ -199,7 +199,7 @@ func (r *run) emitRoot(s *span) {
 		return
 	}
 	described := r.describe()
-	described.Start, described.Duration = time.Unix(0, int64(s.start)), time.Duration(s.end-s.start)
+	described.Start, described.Duration = time.Unix(0, int64(s.start.at)), time.Duration(s.end.at-s.start.at)
 	described.ErrorType, described.Status = s.errorType, s.status
 	r.stream.results[len(r.stream.results)-1].ended = &described
 }
@@ -211,18 +211,18 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 func (r *run) note(name string, fact agent.Fact) {
 	at := r.clock.last
 	if !r.clock.replay {
-		at = max(at, quantize(r.stream.now+r.clock.offset))
+		at = max(at, quantize(r.stream.now+r.clock.ahead))
 	}
 	r.notices = append(r.notices, r.newNotice(&agent.Event{Notice: name, Facts: []agent.Fact{fact}}, at))
 }
 
-// at returns the instant of an event.
-func (r *run) at(ev *agent.Event) instant {
+// at returns the moment of an event's line.
+func (r *run) at(ev *agent.Event) moment {
 	stamp := r.clock.believed(ev.Time)
 	if r.ended && r.clock.replay && !r.clock.stamped {
 		stamp = 0 // the run's times were settled without timestamps
 	}
-	if (ev.Estimated && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
+	if (ev.Known == agent.Inferred && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
 		stamp = 0 // its arrival is more precise
 	}
 	if stamp != 0 {
@@ -237,22 +237,23 @@ func (r *run) at(ev *agent.Event) instant {
 	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
 		r.clock.compare(ev.Length, ev.Arrival)
 	}
-	r.unstamped = r.unstamped || r.events == 1 && stamp == 0
 	at := r.clock.at(stamp, ev.Arrival)
-	r.guessed = r.clock.recording() && (stamp == 0 || r.agent.CoarseStamps)
+	if r.events == 1 { // the run began with it
+		r.start.known, r.main.start.known, r.main.wait.known = at.known, at.known, at.known
+	}
 	return at
 }
 
-// instantOf returns the instant of an additional timestamp of an event.
-func (r *run) instantOf(stamp instant) instant {
-	return quantize(stamp) + r.clock.skew + r.clock.shift
+// stated returns the moment of a further time that an event states.
+func (r *run) stated(t instant) moment {
+	return moment{quantize(t) + r.clock.skew + r.clock.shift, agent.Stated}
 }
 
 // ownTime returns the event's own time if it states one, and at otherwise: some
 // events are printed late.
-func (r *run) ownTime(ev *agent.Event, at instant) instant {
-	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
-		return min(r.instantOf(stamp), at)
+func (r *run) ownTime(ev *agent.Event, at moment) moment {
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && ev.Known != agent.Inferred && !r.agent.CoarseStamps {
+		return earlier(at, moment{r.stated(stamp).at, ev.Known})
 	}
 	return at
 }
@@ -275,10 +276,23 @@ func (r *run) takeFirstStamp(stamp, arrival instant) {
 		for _, s := range held {
 			r.emit(s)
 		}
-	case r.counts.spans == 0:
-		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970
-	default: // sent spans cannot move, so shift the timestamps
-		r.clock.skew = arrival - stamp
+	default:
+		to := arrival // where the stamp belongs by the clock of the arrivals
+		late := isLate(stamp, arrival)
+		switch {
+		case late && arrival <= r.clock.began+withinBurst: // and so are the lines before it
+			to = max(stamp, r.clock.last)
+		case late:
+			to = stamp
+		}
+		if r.counts.spans > 0 { // sent spans cannot move, so shift the timestamps
+			r.clock.skew = to - stamp
+			return
+		}
+		r.shift(func(t instant) instant { return max(t+stamp-to, quantum) }) // not before 1970
+		if !late {
+			r.clock.ahead = stamp - arrival
+		}
 	}
 }
 

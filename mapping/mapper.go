@@ -203,7 +203,7 @@ func (m *Mapper) emitRoots(silent string) {
 	p := m.opts.Process
 	if r := m.sessions.first; r != nil {
 		m.sessions.first = nil
-		r.endRoot(r.clock.at(0, m.now), silent, 0)
+		r.endRoot(r.clock.now(m.now), silent, 0)
 	}
 	for i, root := range m.roots {
 		a := &root.span.attributes
@@ -241,7 +241,7 @@ func (m *Mapper) NoteLimit(limit string) {
 	}
 	if len(open) == 0 && len(m.roots) > 0 {
 		last := m.roots[len(m.roots)-1]
-		last.span.addNotices([]event{last.run.newNotice(&agent.Event{Notice: semconv.EventLimit, Facts: []agent.Fact{fact}}, last.span.end)})
+		last.span.addNotices([]event{last.run.newNotice(&agent.Event{Notice: semconv.EventLimit, Facts: []agent.Fact{fact}}, last.span.end.at)})
 	}
 }
 
@@ -275,7 +275,7 @@ func (m *Mapper) SetEndedAfterResult() { m.exit.afterResult = true }
 // endProcess ends the last run together with the process.
 func (m *Mapper) endProcess(root root) {
 	s := root.span
-	s.end = max(s.end, root.run.clock.at(0, m.now))
+	s.end = later(s.end, root.run.clock.now(m.now))
 	if m.exit == nil {
 		return
 	}

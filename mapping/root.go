@@ -10,7 +10,7 @@ import (
 
 // endRoot finishes the run's root span and the spans held for it. took is the
 // duration of the run that the result reports.
-func (r *run) endRoot(at instant, errorType string, took instant) {
+func (r *run) endRoot(at moment, errorType string, took instant) {
 	spread := quantize(took)
 	at = r.settle(at, spread)
 	r.ended = true
@@ -22,8 +22,8 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	r.held = nil
 
 	s := r.newSpan(rootRef, rootRef, r.main, r.main.name)
-	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
-	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.startGuessed()
+	s.start, s.end = r.start, at.notBefore(max(r.lastEnd, r.start.at+quantum))
+	s.errorType, s.status = errorType, r.failure.text
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, r.main.model)
 	if r.startMissing {
@@ -44,9 +44,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	if n := r.maxRepeats(); n > 1 {
 		a.int(semconv.MaxRepeats, int64(n))
 	}
-	if !s.estimated {
-		s.addFirstChunk(r.start, r.main.firstChunk)
-	}
+	s.addFirstChunk(r, r.main.firstChunk)
 	r.content.Merge(r.main.dialog.attributes(r.stream.capture))
 	s.content, s.caller = r.content, r.caller
 	s.addNotices(r.rootNotices())
@@ -67,7 +65,7 @@ func (r *run) endDoubts() {
 		}
 	}
 	for _, t := range r.tasks {
-		if t.over == 0 {
+		if t.over.isZero() {
 			d.Running++
 		}
 	}
@@ -89,46 +87,39 @@ func (r *run) addDoubts(root *span) {
 }
 
 // settle finalizes the times of a run, and returns its end.
-func (r *run) settle(at, took instant) (end instant) {
+func (r *run) settle(at moment, took instant) (end moment) {
 	unstamped := r.clock.replay && !r.clock.stamped
 	switch {
 	case unstamped && r.agent.Lengths: // which the places of the lines contain
-		end = r.stream.written() + r.clock.shift
-		r.shift(func(t instant) instant { return max(end-(at-t), quantum) })
-		for _, s := range r.held {
-			s.estimated = true
-		}
-		at, r.estimated = end, true
+		end = moment{r.stream.written() + r.clock.shift, agent.Inferred}
+		r.shift(func(t instant) instant { return max(end.at-(at.at-t), quantum) })
+		at = end
 	case unstamped:
 		// Times are line numbers so far, a quantum apart. Spread them over the run,
 		// which ended when its file was last written.
-		r.estimated = true
-		from := r.start
-		span := max(at-from, quantum)
-		end = r.stream.written() + r.clock.shift
-		took = max(min(took, end), span)
+		from := r.start.at
+		span := max(at.at-from, quantum)
+		end = moment{r.stream.written() + r.clock.shift, agent.Inferred}
+		took = max(min(took, end.at), span)
 		scale := func(t instant) instant { return instant(float64(t) * (float64(took) / float64(span))) }
 		for _, inv := range r.order {
 			inv.modelTime, inv.busy.total = scale(inv.modelTime), scale(inv.busy.total)
 		}
-		r.shift(func(t instant) instant { return end - took + quantize(scale(t-from)) })
-		for _, s := range r.held {
-			s.estimated = true
-		}
+		r.shift(func(t instant) instant { return end.at - took + quantize(scale(t-from)) })
 		return end
 	}
-	worked := at
+	worked := at.at
 	if r.firstAnswer != 0 {
 		worked = r.firstAnswer
 	}
-	if spent := worked - r.start; (r.clock.recording() || r.events == 1) && took > spent && took < spent+maxJump {
+	if spent := worked - r.start.at; (r.clock.recording() || r.events == 1) && took > spent && took < spent+maxJump {
 		// Time that the run took beyond its timestamps is mostly the wait for the
 		// first chunk, so it is added at the beginning.
 		head := max(worked-took, quantum)
 		if r.ownFirst && slices.ContainsFunc(r.held, func(h held) bool { return h.ref == spanRef{chat, 1} }) {
-			r.main.modelTime += r.start - head
+			r.main.modelTime += r.start.at - head
 		}
-		r.start, r.estimated = head, true
+		r.start = moment{head, agent.Inferred}
 	}
 	return at
 }

@@ -16,8 +16,8 @@ func (s *stream) newRun(a *agent.Agent, session string, number int, arrival inst
 		timeline: timeline{nested: map[string]*invocation{}, tools: map[string]*tool{}, tasks: map[string]*tool{}, early: map[string]earlyEnd{}},
 	}
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
-	r.clock.replay, r.clock.shift = s.opts.replay(), quantize(instant(s.opts.Shift))
-	r.start, r.clock.began = r.clock.at(0, arrival), arrival
+	r.clock.replay, r.clock.coarse, r.clock.shift = s.opts.replay(), a.CoarseStamps, quantize(instant(s.opts.Shift))
+	r.start, r.clock.began = r.clock.now(arrival), arrival
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
 	return r
@@ -30,11 +30,14 @@ func (r *run) apply(ev *agent.Event) {
 		r.seed = string(ev.ID)
 	}
 	last := r.clock.last
-	at := r.at(ev)
-	printed := at
+	printed := r.at(ev)
+	at := printed
+	if ev.Kind != agent.ToolEnd && ev.Kind != agent.TaskEnd { // else what it ends may have ended before, but not what goes on
+		at = printed.atBest(ev.Known)
+	}
 	inv := r.invocation(ev, at)
-	if said := inv.saidBefore(ev, at); said != 0 {
-		at, r.guessed = said, true
+	if said := inv.saidBefore(ev, at); !said.isZero() {
+		at = said.inferred()
 	}
 
 	if inv == r.main {
@@ -102,26 +105,26 @@ func (r *run) apply(ev *agent.Event) {
 	}
 	switch ev.Kind {
 	case agent.ThinkingDelta, agent.TextDelta, agent.ThinkingEnd:
-		inv.steps.add(printed)
+		inv.steps.add(printed.at)
 	}
 }
 
 // saidBefore returns when the model had said a text at the latest, if that was before the
-// text was printed; 0 if it was not. Texts are held back until an approval's answer is
+// text was printed; none if it was not. Texts are held back until an approval's answer is
 // printed, and the last text of a turn until the shells in the background have timed out.
-func (inv *invocation) saidBefore(ev *agent.Event, at instant) instant {
+func (inv *invocation) saidBefore(ev *agent.Event, at moment) moment {
 	switch ev.Kind {
 	case agent.ThinkingDelta, agent.ThinkingMessage, agent.ThinkingEnd, agent.TextDelta, agent.TextMessage, agent.TextEnd:
 	default:
-		return 0
+		return moment{}
 	}
 	switch q, t := inv.question, inv.current(); {
-	case ev.Time != 0 && q.answered != 0 && at <= q.answered+withinBurst:
+	case ev.Time != 0 && !q.answered.isZero() && at.at <= q.answered.at+withinBurst:
 		return q.asked
 	case ev.Time == 0 && t != nil && t.timedOut:
-		return t.lastOutputAt
+		return t.lastOutput
 	}
-	return 0
+	return moment{}
 }
 
 // takeStart takes the model and the settings from a RunStart.
@@ -142,7 +145,7 @@ const leastWait = 100 * agent.Milliseconds
 
 // finish closes what is open and then the root. end is the result that ended
 // the run.
-func (r *run) finish(at instant, end *agent.Event) {
+func (r *run) finish(at moment, end *agent.Event) {
 	r.resultOnly = r.events == 1
 	if !end.Early {
 		r.firstAnswer = 0
@@ -153,21 +156,24 @@ func (r *run) finish(at instant, end *agent.Event) {
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
-		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at-inv.wait >= leastWait)) {
+		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at.at-inv.wait.at >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
 	latest := at
-	if r.guessed && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
-		latest = max(at, r.start+quantize(end.Length))
+	if r.clock.guesses(at) && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
+		latest = at.notBefore(r.start.at + quantize(end.Length))
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
 			t.takeNotices(r)
-			t.guessed = t.guessed || r.guessed
-			r.closeTurn(inv, at+quantize((latest-at)/2), errorType)
+			broke := at
+			if latest.at > at.at {
+				broke = at.between(latest)
+			}
+			r.closeTurn(inv, broke, errorType)
 		default:
 			r.closeIdle(inv, latest)
 		}
@@ -183,7 +189,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 }
 
 // abandon closes a run that got no result.
-func (r *run) abandon(at instant, why string) {
+func (r *run) abandon(at moment, why string) {
 	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.Answered()
 	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
 	broke := why
@@ -197,7 +203,7 @@ func (r *run) abandon(at instant, why string) {
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
 		case t == nil && inv != r.main:
-		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
+		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at.at-inv.wait.at >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			r.openTurn(inv, at, nil).takeNotices(r)
 			r.closeTurn(inv, at, broke)
 		}
@@ -218,7 +224,7 @@ func (r *run) abandon(at instant, why string) {
 }
 
 // close finishes all spans except those of background work, the root last.
-func (r *run) close(at instant, children, root string, took instant) {
+func (r *run) close(at moment, children, root string, took instant) {
 	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
 	for _, a := range r.approvals {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -230,8 +236,8 @@ func (r *run) close(at instant, children, root string, took instant) {
 		}
 		r.finishCaller(inv)
 		if inv != r.main {
-			r.endInvocation(inv, max(at, r.clock.last), children)
+			r.endInvocation(inv, at.notBefore(r.clock.last), children)
 		}
 	}
-	r.endRoot(max(at, r.clock.last), root, took)
+	r.endRoot(at.notBefore(r.clock.last), root, took)
 }

@@ -238,7 +238,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		return
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
-		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
+		s.run.abandon(s.run.clock.now(ev.Arrival), errIncomplete)
 		ss.endedRun(s)
 	}
 	if s.run == nil {
@@ -345,11 +345,11 @@ func (ss *sessions) abandon(s *session, why string) {
 
 func (s *session) abandon(arrival instant, why string) {
 	for _, r := range s.ended {
-		r.endTasks(r.clock.at(0, arrival))
+		r.endTasks(r.clock.now(arrival))
 	}
 	s.ended = nil
 	if s.run != nil {
-		s.run.abandon(s.run.clock.at(0, arrival), why)
+		s.run.abandon(s.run.clock.now(arrival), why)
 		s.run = nil
 	}
 }

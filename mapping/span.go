@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -19,12 +20,11 @@ type span struct {
 	caller      *caller // the same, in another trace
 	subject     string  // follows the operation in its name
 	program     string  // that a tool runs, the last part of its name
-	start, end  instant
+	start, end  moment
 	attributes  attributes
 	events      []event
 	errorType   string // "" if it went well
 	status      string // says more than errorType
-	estimated   bool   // its start or its end was inferred
 	content     content.Attributes
 }
 
@@ -41,7 +41,7 @@ var operationNames = [...]string{
 // encode appends a span. Its end is a microsecond before the instant at which
 // it ended: see quantum.
 func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
-	start, end := max(s.start, quantum), s.end-microsecond
+	start, end := max(s.start.at, quantum), s.end.at-microsecond
 	end = max(end, start+microsecond)
 	traceID, id := ids.traceID(remote), ids.span(s.ref)
 	b = appendBytes(b, fieldTraceID, traceID[:])
@@ -81,7 +81,7 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	for _, c := range s.content.List {
 		a.str(c.Key, c.Text)
 	}
-	if s.estimated {
+	if max(s.start.known, s.end.known) == agent.Inferred {
 		a.bool(semconv.TimeEstimated, true)
 	}
 	status := a.fit(s.status)
@@ -131,7 +131,7 @@ func appendStatus(b []byte, message string) []byte {
 
 // shift puts the times of a span through f.
 func (s *span) shift(f func(instant) instant) {
-	s.start, s.end = f(s.start), f(s.end)
+	shiftMoments(f, &s.start, &s.end)
 	shiftEvents(s.events, f)
 }
 

@@ -82,7 +82,7 @@ func (s *stream) outputs() iter.Seq[Output] {
 			if r.span != nil {
 				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
 				out.Span, out.Agent = s.wire, r.agent
-				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
+				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end.at))
 				s.spareSpan(r.span)
 			}
 			if !yield(out) {

@@ -17,12 +17,9 @@ import (
 // start to be known.
 type timeline struct {
 	clock       clock
-	start       instant
+	start       moment
 	firstAnswer instant // when the main agent first answered, if it was woken later
 	lastEnd     instant // of the spans emitted
-	unstamped   bool    // the first line has no timestamp
-	estimated   bool    // start was inferred
-	guessed     bool    // the current event has no time of its own in the recording
 	ownFirst    bool    // the first turn is the main agent's, so it began with the run
 
 	main      *invocation
@@ -41,11 +38,6 @@ type held struct {
 	*span
 	turn  *turn       // of a chat
 	times *invocation // a sub-agent whose times become final with its run
-}
-
-// startGuessed reports whether the start of the run is not when its first line came.
-func (l *timeline) startGuessed() bool {
-	return l.estimated || l.unstamped && l.clock.recording()
 }
 
 // leftRunning returns a call that is still working in the background, or nil.
@@ -89,36 +81,39 @@ func (l *timeline) maxRepeats() (most int) {
 
 // shift puts all times that are not sent yet through f.
 func (l *timeline) shift(f func(instant) instant) {
-	move(f, &l.start, &l.clock.last, &l.firstAnswer)
+	move(f, &l.clock.last, &l.firstAnswer)
+	shiftMoments(f, &l.start)
 	shiftEvents(l.notices, f)
 	for id, early := range l.early {
 		move(f, &early.notice.at)
 		l.early[id] = early
 	}
 	for _, inv := range l.order {
-		move(f, &inv.start, &inv.wait, &inv.steps.last, &inv.steps.printed, &inv.steps.floor, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
+		move(f, &inv.steps.last, &inv.steps.printed, &inv.steps.floor)
+		shiftMoments(f, &inv.start, &inv.wait, &inv.firstChunk, &inv.busy.ended, &inv.question.asked, &inv.question.answered)
 		for i := range inv.busy.intervals {
 			move(f, &inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
 		}
 		if t := inv.turn; t != nil && t.state != closed {
-			move(f, &t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
+			shiftMoments(f, &t.start, &t.firstChunk, &t.lastOutput, &t.end)
 			t.log.shift(f)
 		}
 		shiftEvents(inv.notices, f)
 	}
 	for _, t := range l.tools {
-		move(f, &t.start, &t.floor)
+		move(f, &t.floor)
+		shiftMoments(f, &t.start)
 	}
 	for _, t := range l.tasks {
-		move(f, &t.start, &t.from, &t.over)
+		shiftMoments(f, &t.start, &t.from, &t.over)
 	}
 	for _, a := range l.approvals {
-		move(f, &a.start)
+		shiftMoments(f, &a.start)
 	}
 	for _, h := range l.held {
 		h.shift(f)
 		if h.turn != nil {
-			move(f, &h.turn.start, &h.turn.firstChunk)
+			shiftMoments(f, &h.turn.start, &h.turn.firstChunk)
 		}
 	}
 }
@@ -184,12 +179,11 @@ type invocation struct {
 	task  *tool   // the call that runs it in the background, or nil
 	name  string
 	model string
-	start instant
+	start moment
 
 	turn     *turn // the latest one
 	state    agentState
-	wait     instant // when the agent began to wait for the model
-	guessed  bool    // wait was inferred
+	wait     moment // when the agent began to wait for the model
 	steps    steps
 	question question
 	busy     busy
@@ -197,7 +191,7 @@ type invocation struct {
 	notices    []event // that wait for output of the model
 	compacted  bool    // the agent has shortened its context since its last turn
 	hasOutput  bool    // the model has produced something
-	firstChunk instant // when it first did, 0 if that is unknown
+	firstChunk moment  // when it first did, none if that is unknown
 	modelTime  instant // how long the agent has waited for the model
 	repeats    repeats.Repeats
 	counts     struct{ turns, tools, toolErrors, deltas int }
@@ -244,8 +238,8 @@ func (s *steps) print(at instant) {
 // A question is what an agent asked its user instead of saying more, or calling a tool.
 // That ends its turn: while it waits for an answer, no model works.
 type question struct {
-	asked    instant // 0 if it asked nothing
-	answered instant // 0 while it waits
+	asked    moment // none if it asked nothing
+	answered moment // none while it waits
 }
 
 // busy is the time in which tools run.
@@ -253,6 +247,7 @@ type busy struct {
 	running   int                          // calls in flight
 	intervals []struct{ from, to instant } // the latest ones, without overlaps
 	total     instant
+	ended     moment // when a call last ended, none if none has
 }
 
 // maxIntervals is how many intervals are kept for merging with a later one.
@@ -260,7 +255,9 @@ const maxIntervals = 64
 
 // add adds a call that has ended. Calls end in order, but a call that is reported only
 // at its end may have begun before calls that ended earlier.
-func (b *busy) add(from, to instant) {
+func (b *busy) add(start, end moment) {
+	b.ended = later(b.ended, end)
+	from, to := start.at, end.at
 	n := len(b.intervals)
 	for ; n > 0 && b.intervals[n-1].to >= from; n-- {
 		last := b.intervals[n-1]
@@ -272,14 +269,6 @@ func (b *busy) add(from, to instant) {
 		n = copy(b.intervals, b.intervals[1:])
 	}
 	b.intervals = append(b.intervals[:n], struct{ from, to instant }{from, to})
-}
-
-// last returns when a call last ended, 0 if none has.
-func (b *busy) last() instant {
-	if n := len(b.intervals); n > 0 {
-		return b.intervals[n-1].to
-	}
-	return 0
 }
 
 // current returns the turn in which the model works or has answered, nil if there is none.
@@ -307,17 +296,15 @@ func (inv *invocation) answered() bool {
 // A turn is one model call, from when the agent began to wait for the model to the
 // first tool call or the end of the answer. Its span is a chat.
 type turn struct {
-	inv          *invocation
-	n            int // in the run, from 1
-	state        turnState
-	start, end   instant // the end is set with the first tool call, or with the span
-	guessed      bool    // its end was inferred
-	guessedStart bool    // and so was its start
+	inv        *invocation
+	n          int // in the run, from 1
+	state      turnState
+	start, end moment // the end is set with the first tool call, or with the span
 
-	firstChunk   instant // 0 if its time is unknown
-	lastOutputAt instant // the last event of the model
-	thinks       bool    // a block of thinking has not ended
-	timedOut     bool    // shells in the background have timed out since the last output
+	firstChunk moment // none if its time is unknown
+	lastOutput moment // the last event of the model
+	thinks     bool   // a block of thinking has not ended
+	timedOut   bool   // shells in the background have timed out since the last output
 
 	compacted bool // the agent shortened its context before
 	errorType string
@@ -364,13 +351,13 @@ type tool struct {
 	skill      string
 	mcp        bool
 	command    bool // it is a shell command
-	start      instant
-	floor      instant // the call cannot have started earlier
-	estimated  bool    // it, or what it left running, may have ended before its end was reported
-	awaited    spanRef // the background work that it waited for
-	script     spanRef // the call that made it, if that is a script
-	calls      int     // how many it made, as a script
-	repeat     int     // how often in a row this call was made; zero until its arguments are known
+	start      moment
+	floor      instant     // the call cannot have started earlier
+	endKnown   agent.Known // how its end is known, at best
+	awaited    spanRef     // the background work that it waited for
+	script     spanRef     // the call that made it, if that is a script
+	calls      int         // how many it made, as a script
+	repeat     int         // how often in a row this call was made; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -388,9 +375,9 @@ const maxOpen = 2_000
 // work is what a call left running in the background.
 type work struct {
 	task       string
-	background int     // the number of its span
-	from       instant // when the call ended
-	over       instant // when the work ended, if an await said so
+	background int    // the number of its span
+	from       moment // when the call ended
+	over       moment // when the work ended, if an await said so
 	exit       agent.Exit
 	status     string // "running" until an end is reported
 	failed     bool
@@ -428,7 +415,7 @@ type pendingApproval struct {
 	callID    string // as it may be shown
 	n         int
 	inv       *invocation
-	start     instant
+	start     moment
 	content   content.Attributes
 }
 

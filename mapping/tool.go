@@ -12,12 +12,12 @@ import (
 )
 
 // toolStart handles the start of a call, which may be earlier than its line.
-func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *tool {
+func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *tool {
 	id := string(ev.ID)
 	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
-		at = max(at, r.clock.last)
-		inv.steps.floor = at
+		at = at.notBefore(r.clock.last)
+		inv.steps.floor = at.at
 	}
 	if len(r.tools) == maxOpen {
 		old := r.evictOldest(r.tools)
@@ -27,12 +27,11 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	if inv.ended { // the sub-agent was the work of a call that has ended
 		inv = r.invocation(ev, at)
 	}
-	start = max(start, r.start)
+	start = start.notBefore(r.start.at)
 	r.counts.tools++
 	inv.counts.tools++
-	inv.steps.print(at)
+	inv.steps.print(at.at)
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
-	t.estimated = r.guessed && start == at
 	if t.learn(r, ev.Tool); t.subagent != "" {
 		r.starts(t)
 	}
@@ -48,7 +47,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 		if r.stream.capture.Full() {
 			turn.callPart = []content.Value{t.callPart}
 		}
-		t.start = max(start, r.endWithCall(inv, start))
+		t.start = start.notBefore(r.endWithCall(inv, start).at)
 	} else if caller := inv.caller(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
 		caller.response.learn(ev) // its usage may have grown
 	}
@@ -119,15 +118,15 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 }
 
 // toolEnd handles the end of a call. last is when the previous line was printed.
-func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, last instant) {
+func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant) {
 	t := r.tools[string(ev.ID)]
 	end := r.ownTime(ev, at)
-	if t != nil && end < t.start {
+	if t != nil && end.at < t.start.at {
 		end = at
 	}
 	start := end
-	if !r.guessed {
-		start = quantize(end - ev.Length)
+	if !r.clock.guesses(at) {
+		start = end.before(ev.Length)
 	}
 	missing := t == nil
 	switch {
@@ -135,33 +134,33 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, last instant) {
 		t = r.toolStart(inv, ev, at, start)
 	case ev.Length > 0:
 		r.correctStart(t, start)
-	case t.estimated && r.clock.recording() && !r.guessed && last <= t.start:
+	case r.clock.guesses(t.start) && r.clock.recording() && r.clock.stamped && !r.clock.coarse && last <= t.start.at && t.start.at < at.at:
 		r.shareTime(t, at)
 	}
 	t.learn(r, ev.Tool)
 	end = r.clock.after(t.start, end)
-	if off := end - t.start - ev.Length; ev.Length > 0 && max(off, -off) > maxDeviation {
-		t.estimated = true
+	switch off := end.at - t.start.at - ev.Length; {
+	case ev.Length == 0:
+	case off > maxDeviation: // nothing is printed before it begins, so the end was printed late
+		end = end.inferred()
+	case off < -maxDeviation:
+		t.start = t.start.inferred()
 	}
 	r.outcome(t, ev, end, missing)
 }
 
-// maxDeviation is how far a call's span may be from the length that the agent states.
-const maxDeviation = 60 * agent.Milliseconds
-
 // shareTime splits the time between two stamps of a recording into halves. The model's
 // message began at the first stamp, and a call ended at the second. No line says when
 // the message ended and the call began.
-func (r *run) shareTime(t *tool, end instant) {
+func (r *run) shareTime(t *tool, end moment) {
 	caller := t.inv.caller()
-	if caller == nil || t.turn != caller || t.start != caller.end {
+	if caller == nil || t.turn != caller || t.start.at != caller.end.at {
 		return
 	}
-	since := t.start
-	caller.end += quantize((end - caller.end) / 2)
-	caller.guessed = true
+	since := t.start.at
+	caller.end = caller.end.between(end)
 	for _, other := range r.tools {
-		if other.turn == caller && other.start == since {
+		if other.turn == caller && other.start.at == since {
 			other.start = caller.end
 		}
 	}
@@ -169,36 +168,36 @@ func (r *run) shareTime(t *tool, end instant) {
 
 // correctStart corrects the start of a call that was printed late, and the end of
 // the turn that made the call.
-func (r *run) correctStart(t *tool, start instant) {
-	start = max(start, t.floor)
-	if start >= t.start {
+func (r *run) correctStart(t *tool, start moment) {
+	start = start.notBefore(t.floor)
+	if start.at >= t.start.at {
 		return
 	}
 	caller := t.inv.caller()
 	if caller == nil || caller != t.turn || caller.state == resumed {
 		if t.turn != nil { // its turn has been sent
-			start = max(start, t.turn.end)
+			start = start.notBefore(t.turn.end.at)
 		}
-		t.start = min(t.start, start)
+		t.start = earlier(t.start, start)
 		return
 	}
-	if r.startGuessed() && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
-		caller.start = min(caller.start, start-quantum)
-		r.start = min(r.start, caller.start)
+	if r.clock.guesses(r.start) && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
+		caller.start = earlier(caller.start, moment{start.at - quantum, agent.Inferred})
+		r.start = earlier(r.start, caller.start)
 	}
-	t.start = min(t.start, max(start, caller.start+quantum, caller.log.current().start+quantum))
-	caller.end = min(caller.end, t.start)
+	t.start = earlier(t.start, start.notBefore(max(caller.start.at, caller.log.current().start.at)+quantum))
+	caller.end = earlier(caller.end, t.start)
 }
 
 // toolCall handles a call that is reported only at its end.
-func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
+func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 	start := at
 	if ev.Start != 0 {
-		start = min(r.instantOf(ev.Start), at)
+		start = earlier(r.stated(ev.Start), at)
 	}
 	script := r.tools[string(ev.ToolCallID)]
 	if script != nil {
-		start = max(start, script.start)
+		start = start.notBefore(script.start.at)
 	}
 	t := r.toolStart(inv, ev, at, start)
 	if script != nil && script != t {
@@ -209,14 +208,14 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 		}
 	}
 	if caller := inv.caller(); caller != nil && t.turn == caller && ev.Start != 0 {
-		caller.end = max(min(caller.end, t.start), caller.start+quantum, caller.log.last+quantum)
-		t.start = max(t.start, caller.end)
+		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.log.last) + quantum)
+		t.start = t.start.notBefore(caller.end.at)
 	}
 	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
 }
 
 // outcome ends a call with the outcome that its last line states.
-func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
+func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 	call := ev.Tool
 	if call == nil {
 		call = &agent.Tool{}
@@ -229,7 +228,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	t.estimated = t.estimated || ev.Estimated || r.guessed
+	t.endKnown = ev.Known
 	errorType, status := r.stream.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
@@ -265,19 +264,19 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 }
 
 // endTool finishes a call, and returns when it ended: not before its sub-agent.
-func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
+func (r *run) endTool(t *tool, at moment, errorType, status string) moment {
 	delete(r.tools, t.id)
 	inv := t.inv
 	if nested := r.nested[t.id]; nested != nil {
 		delete(r.nested, t.id)
-		at = max(at, r.endInvocation(nested, at, errorType))
+		at = later(at, r.endInvocation(nested, at, errorType))
 	}
 	parent := inv.ref
 	if t.script != (spanRef{}) {
 		parent = t.script
 	}
 	s := r.newSpan(t.ref(), parent, inv, t.name)
-	s.program, s.start, s.end = cmp.Or(t.executable, t.skill), t.start, at
+	s.program, s.start, s.end = cmp.Or(t.executable, t.skill), t.start, at.atBest(t.endKnown)
 	a := &s.attributes
 	if t.calls > 0 {
 		a.int(semconv.ToolCalls, int64(t.calls))
@@ -298,7 +297,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		a.int(semconv.ToolRepeat, int64(t.repeat))
 	}
 	a.add(&t.arguments)
-	s.content, s.estimated, s.link = t.asked, t.estimated, t.awaited
+	s.content, s.link = t.asked, t.awaited
 	if errorType != "" {
 		if t.calls == 0 {
 			r.counts.toolErrors++
@@ -308,18 +307,18 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	}
 	r.emit(held{span: s})
 	t.from = at
-	inv.steps.add(at)
+	inv.steps.add(at.at)
 	inv.busy.running--
 	inv.busy.add(t.start, at)
 	if inv.busy.running == 0 && inv.current() == nil {
-		inv.wait, inv.guessed, inv.state = max(inv.wait, at), r.guessed, working
+		inv.wait, inv.state = later(at, inv.wait), working
 	}
 	return at
 }
 
 // endTools ends those calls in flight that the filter selects, the calls of sub-agents
 // first. It returns when the last one ended.
-func (r *run) endTools(at instant, errorType string, filter func(*tool) bool) instant {
+func (r *run) endTools(at moment, errorType string, filter func(*tool) bool) moment {
 	for _, t := range slices.Backward(sortedTools(r.tools)) {
 		if filter(t) && r.tools[t.id] == t { // it has not ended with another one
 			at = r.endTool(t, r.clock.after(t.start, at), errorType, "")
@@ -330,7 +329,7 @@ func (r *run) endTools(at instant, errorType string, filter func(*tool) bool) in
 
 // invocation returns the invocation that an event belongs to: a sub-agent's if a
 // tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
+func (r *run) invocation(ev *agent.Event, at moment) *invocation {
 	if len(ev.Parent) == 0 {
 		return r.main
 	}
@@ -371,13 +370,13 @@ func (r *run) starts(t *tool) {
 
 // endNested ends what a background call left open. It returns when the call ended,
 // which is not before its work ended.
-func (r *run) endNested(task *tool, at instant, errorType string) instant {
+func (r *run) endNested(task *tool, at moment, errorType string) moment {
 	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv.task == task })
 	for i, inv := range slices.Backward(r.order) {
 		if inv.task != task {
 			continue
 		}
-		at = r.endInvocation(inv, max(at, r.clock.last), errorType)
+		at = r.endInvocation(inv, at.notBefore(r.clock.last), errorType)
 		r.order = slices.Delete(r.order, i, i+1)
 		maps.DeleteFunc(r.nested, func(_ string, nested *invocation) bool { return nested == inv })
 	}
@@ -386,7 +385,7 @@ func (r *run) endNested(task *tool, at instant, errorType string) instant {
 
 // endInvocation finishes a sub-agent's span, and returns when it ended: not
 // before its last turn.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
+func (r *run) endInvocation(inv *invocation, at moment, errorType string) moment {
 	if inv.ended {
 		return at
 	}
@@ -394,10 +393,10 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv == inv })
 	r.endTurn(inv, at, errorType)
 	if inv.turn != nil {
-		at = max(at, inv.turn.end)
+		at = later(at, inv.turn.end)
 	}
 	s := r.newSpan(inv.ref, inv.tool, inv, inv.name)
-	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
+	s.start, s.end = inv.start, at.notBefore(max(r.clock.last, inv.start.at+quantum))
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, inv.model)
 	a.int(semconv.Turns, int64(inv.counts.turns))
@@ -405,7 +404,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
 	s.addNotices(inv.notices)
-	s.addFirstChunk(inv.start, inv.firstChunk)
+	s.addFirstChunk(r, inv.firstChunk)
 	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
 	r.emit(held{span: s, times: inv})
 	return s.end
@@ -413,10 +412,10 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 
 // leaveRunning records that a call has ended but has left something running, perhaps a
 // sub-agent that was asked already.
-func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocation) {
+func (r *run) leaveRunning(t *tool, call *agent.Tool, at moment, asked *invocation) {
 	t.task = string(call.Task)
 	r.counts.tasks++
-	t.background, t.status, t.estimated = r.counts.tasks, "running", false
+	t.background, t.status = r.counts.tasks, "running"
 	if asked != nil {
 		r.nested[t.id] = asked
 		asked.tool, asked.start, asked.wait, asked.task = t.backgroundRef(), t.from, t.from, t
@@ -426,8 +425,8 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
-		t.status, t.failed, t.estimated = early.status, early.failed, true
-		r.endBackground(t, r.clock.after(at, at), early.said)
+		t.status, t.failed = early.status, early.failed
+		r.endBackground(t, r.clock.after(at, at.inferred()), early.said)
 		return
 	}
 	r.tasks[t.taskKey()] = t
@@ -440,7 +439,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 
 // taskEnd handles the end of background work, or a notification of it. Some work
 // belongs to a nested agent whose calls are not in the stream.
-func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
+func (r *run) taskEnd(inv *invocation, ev *agent.Event, at moment) {
 	if ev.Wakes {
 		r.taskWakes(inv, at)
 	}
@@ -461,35 +460,33 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.notice(inv, &note, at)
 		return
 	}
-	early := earlyEnd{status: r.stream.names.pass(ev.Status), failed: ev.Failed, notice: r.newNotice(&note, at)}
+	early := earlyEnd{status: r.stream.names.pass(ev.Status), failed: ev.Failed, notice: r.newNotice(&note, at.at)}
 	r.stream.facts(nil, ev.Facts, &early.said)
 	r.early[string(ev.ID)] = early
 }
 
 // endTask handles the end of work that the run left running.
-func (r *run) endTask(ev *agent.Event, at instant) {
+func (r *run) endTask(ev *agent.Event, at moment) {
 	at = r.ownTime(ev, at)
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
 		if ev.Length > 0 {
-			at = min(quantize(t.start+ev.Length), at)
+			at = earlier(moment{quantize(t.start.at + ev.Length), t.start.known}, at)
 		}
-		t.over, t.estimated = max(at, t.from+quantum), false
+		t.over = at.notBefore(t.from.at + quantum)
 		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
 		return // the notification may say more
 	}
 	delete(r.tasks, string(ev.ID))
-	if t.over != 0 {
+	if at = at.atBest(ev.Known); !t.over.isZero() {
 		at = t.over
-	} else {
-		t.estimated = ev.Estimated || r.guessed
 	}
 	if !t.failed || ev.Failed {
 		t.status, t.failed = r.stream.names.pass(ev.Status), ev.Failed
 	}
 	var said content.Attributes
 	r.stream.facts(nil, ev.Facts, &said)
-	if t.start < at && at <= t.from { // the work was over before its call ended, so it began with the call
+	if t.start.at < at.at && at.at <= t.from.at { // the work was over before its call ended, so it began with the call
 		t.from = t.start
 	}
 	r.endBackground(t, r.clock.after(t.from, at), said)
@@ -497,7 +494,7 @@ func (r *run) endTask(ev *agent.Event, at instant) {
 
 // endBackground finishes the span of what a call left running. said is what the
 // notification of its end said.
-func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
+func (r *run) endBackground(t *tool, at moment, said content.Attributes) {
 	errorType := ""
 	if t.failed {
 		errorType = cmp.Or(t.status, errOther)
@@ -505,7 +502,7 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 	at = r.endNested(t, at, errorType)
 	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, t.name)
 	s.start, s.end = t.from, at
-	s.link, s.estimated = t.ref(), t.estimated
+	s.link = t.ref()
 	s.attributes.strIfSet(semconv.TaskID, r.stream.names.id(t.task))
 	s.attributes.str(semconv.TaskStatus, t.status)
 	if t.exit.Known {
@@ -521,29 +518,26 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 
 // timeOutShells records that the agent has stopped waiting for its shells in the
 // background: they ended by now, if not before.
-func (r *run) timeOutShells(at instant) {
+func (r *run) timeOutShells(at moment) {
 	for _, t := range r.tasks {
-		if t.name == "shell" && t.over == 0 {
-			t.over, t.estimated = max(at, t.from+quantum), true
+		if t.name == "shell" && t.over.isZero() {
+			t.over = at.notBefore(t.from.at + quantum).inferred()
 		}
 	}
 }
 
 // stopTask ends background work whose end no line will report.
-func (r *run) stopTask(t *tool, at instant) {
+func (r *run) stopTask(t *tool, at moment) {
 	delete(r.tasks, t.taskKey())
-	if t.over == 0 {
-		t.estimated = true
-		if !r.ended {
-			r.doubts.Running++
-		}
+	if t.over.isZero() && !r.ended {
+		r.doubts.Running++
 	}
-	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
+	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at.inferred())), content.Attributes{})
 }
 
 // endTasks ends what was still running in the background when the stream ended. It
 // is only known to have outlived the stream.
-func (r *run) endTasks(at instant) {
+func (r *run) endTasks(at moment) {
 	for _, t := range sortedTools(r.tasks) {
 		r.stopTask(t, at)
 	}

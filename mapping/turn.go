@@ -15,14 +15,14 @@ import (
 // reopenCaller makes a turn that was resumed after its tool call the current one again,
 // because the run breaks off.
 func (inv *invocation) reopenCaller() {
-	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
+	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.ended.at <= t.lastOutput.at {
 		t.state = speaking
 	}
 }
 
 // openTurn returns the current turn, or a new one if the last one is over. ev may
 // be nil.
-func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
+func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 	// In builds of 2025, each text looks like the last of its turn.
 	over := func(t *turn) bool { return t.state == answered && (ev == nil || ev.Kind != agent.TextMessage) }
 	if t := inv.current(); t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
@@ -33,8 +33,8 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		t.response.learn(ev)
 		return t
 	}
-	if q := inv.question; ev != nil && q.asked != 0 && at > q.asked {
-		if q.answered != 0 { // the model speaks again
+	if q := inv.question; ev != nil && !q.asked.isZero() && at.at > q.asked.at {
+		if !q.answered.isZero() { // the model speaks again
 			r.openTurn(inv, at, nil)
 			r.endWithCall(inv, q.asked)
 			inv.wait = q.answered
@@ -50,7 +50,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, guessedStart: inv.guessed, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
+		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, lastOutput: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
 		t.compacted = inv.compacted
 		inv.dialog.asked, inv.state, inv.compacted = nil, working, false
 		inv.turn = t
@@ -63,9 +63,9 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 
 // waitBeside returns since when the agent has waited for a model that produces text
 // while a tool is running: since another tool ended, or not at all.
-func (inv *invocation) waitBeside(at instant) instant {
-	if last := inv.busy.last(); inv.turn != nil && last > inv.turn.end {
-		return last
+func (inv *invocation) waitBeside(at moment) moment {
+	if inv.turn != nil && inv.busy.ended.at > inv.turn.end.at {
+		return inv.busy.ended
 	}
 	return at
 }
@@ -103,9 +103,9 @@ func (p *response) learn(ev *agent.Event) {
 
 // lastWord returns when a turn without a tool call ended: with the last output of
 // the model.
-func (t *turn) lastWord(at instant) instant {
+func (t *turn) lastWord(at moment) moment {
 	if t.hasOutput() {
-		return t.lastOutputAt
+		return t.lastOutput
 	}
 	return at
 }
@@ -113,25 +113,25 @@ func (t *turn) lastWord(at instant) instant {
 // noteOutput records output of the model. delta says that it is a piece of text, which
 // came when the model produced it. A whole text is printed after the model has finished
 // it, so that nobody knows when its first chunk came.
-func (r *run) noteOutput(t *turn, at instant, delta bool) {
+func (r *run) noteOutput(t *turn, at moment, delta bool) {
 	inv := t.inv
-	if !t.hasOutput() && delta && !r.guessed {
+	if !t.hasOutput() && delta {
 		t.firstChunk = at
 		if !inv.hasOutput {
 			inv.firstChunk = at
 		}
 	}
-	t.timedOut = t.timedOut && at <= t.lastOutputAt
+	t.timedOut = t.timedOut && at.at <= t.lastOutput.at
 	if len(inv.notices) > 0 && !t.timedOut {
 		t.takeNotices(r)
 	}
 	t.state, inv.hasOutput = max(t.state, speaking), true
-	t.lastOutputAt, t.guessed = max(t.lastOutputAt, at), r.guessed
+	t.lastOutput = later(at, t.lastOutput)
 }
 
 // textEnd handles the end of a text that came as deltas. It may come after a tool
 // call has ended the turn.
-func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
+func (r *run) textEnd(inv *invocation, at moment, ev *agent.Event) {
 	t := inv.current()
 	if t == nil {
 		if caller := inv.caller(); caller != nil && r.agent.TurnEnds {
@@ -142,13 +142,12 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t.response.learn(ev)
 	t.endText(r, answerText, at)
 	if ev.Final {
-		t.state, t.lastOutputAt = answered, max(t.lastOutputAt, at)
-		t.guessed = t.guessed || ev.Estimated
+		t.state, t.lastOutput = answered, later(t.lastOutput, at)
 	}
 }
 
 // turnEnd handles the end of a model call. The turn may have called a tool before.
-func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
+func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	t := inv.current()
 	switch {
 	case t == nil && ev.Failed: // failed before the model produced anything
@@ -175,7 +174,6 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 		r.closeTurn(inv, at, ev.Status)
 		return
 	}
-	t.guessed = t.guessed || r.guessed
 	r.closeTurn(inv, t.lastWord(at), "")
 	if !ev.Final {
 		inv.state = working
@@ -183,7 +181,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 }
 
 // endTurn ends the current turn because another begins, or because the agent ends.
-func (r *run) endTurn(inv *invocation, at instant, errorType string) {
+func (r *run) endTurn(inv *invocation, at moment, errorType string) {
 	if t := inv.current(); t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
@@ -193,21 +191,21 @@ func (r *run) endTurn(inv *invocation, at instant, errorType string) {
 // closeIdle ends the current turn, after which the agent was idle: what happened since
 // is on the root. If the last word has no timestamp, it is put halfway between the
 // timestamp before it and at.
-func (r *run) closeIdle(inv *invocation, at instant) {
+func (r *run) closeIdle(inv *invocation, at moment) {
 	t := inv.current()
 	if t.hasOutput() {
 		r.notices = append(r.notices, inv.notices...)
 		inv.notices = nil
 	}
 	end := t.lastWord(at)
-	if t.guessed && r.clock.stamped && !r.agent.CoarseStamps && !t.timedOut {
-		end += quantize((at - end) / 2)
+	if r.clock.guesses(end) && r.clock.stamped && !r.agent.CoarseStamps && !t.timedOut {
+		end = end.between(at)
 	}
 	r.closeTurn(inv, end, "")
 }
 
 // closeTurn ends the current turn, which called no tool.
-func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
+func (r *run) closeTurn(inv *invocation, at moment, errorType string) {
 	t := inv.current()
 	if !t.hasOutput() {
 		t.takeNotices(r)
@@ -215,32 +213,31 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t.errorType = errorType
 	t.end = r.endOf(t, at)
 	inv.question = question{}
-	inv.wait, inv.guessed, inv.state = t.end, t.guessed, idle
+	inv.wait, inv.state = t.end, idle
 	r.finishTurn(t)
 }
 
 // endWithCall ends the current turn with a tool call, and returns when it ended. Until the
 // next turn begins, the stream may add to it: the ends of its calls tell when they began, and
 // the model may say more.
-func (r *run) endWithCall(inv *invocation, at instant) instant {
+func (r *run) endWithCall(inv *invocation, at moment) moment {
 	t := inv.current()
 	t.takeNotices(r)
 	t.state = calledTool
-	t.guessed = r.guessed
 	t.end = r.endOf(t, at)
 	inv.question = question{}
-	inv.wait, inv.guessed = t.end, t.guessed
+	inv.wait = t.end
 	return t.end
 }
 
 // endOf returns when a turn ends, which is after its last event and after its
 // start. While the agent waits for its user, it does not wait for the model.
-func (r *run) endOf(t *turn, at instant) instant {
-	if asked := t.inv.question.asked; asked != 0 {
-		at = min(at, asked)
+func (r *run) endOf(t *turn, at moment) moment {
+	if asked := t.inv.question.asked; !asked.isZero() {
+		at = earlier(at, asked)
 	}
 	if t.log.last != 0 {
-		at = max(at, t.log.last+quantum)
+		at = at.notBefore(t.log.last + quantum)
 	}
 	return r.clock.after(t.start, at)
 }
@@ -250,8 +247,8 @@ func (r *run) endOf(t *turn, at instant) instant {
 func (r *run) finishCaller(inv *invocation) {
 	if t := inv.caller(); t != nil {
 		if t.state == resumed {
-			t.end = r.endOf(t, t.lastOutputAt)
-			inv.wait = max(inv.wait, t.end)
+			t.end = r.endOf(t, t.lastOutput)
+			inv.wait = later(inv.wait, t.end)
 		}
 		r.finishTurn(t)
 	}
@@ -260,22 +257,22 @@ func (r *run) finishCaller(inv *invocation) {
 // finishTurn makes the span of a turn that has ended.
 func (r *run) finishTurn(t *turn) {
 	inv := t.inv
-	inv.modelTime += t.end - t.start
-	if end := t.end - quantum; t.log.last > end { // the call began before a text of its turn was printed
+	inv.modelTime += t.end.at - t.start.at
+	if end := t.end.at - quantum; t.log.last > end { // the call began before a text of its turn was printed
 		t.log.shift(func(at instant) instant { return min(at, end) })
 	}
-	if t.firstChunk > t.end { // it was printed after the model had said it
+	if t.firstChunk.at > t.end.at { // it was printed after the model had said it
 		if inv.firstChunk == t.firstChunk {
-			inv.firstChunk = 0
+			inv.firstChunk = moment{}
 		}
-		t.firstChunk = 0
+		t.firstChunk = moment{}
 	}
-	t.firstChunk = min(t.firstChunk, t.end-quantum)
+	t.firstChunk = t.firstChunk.notAfter(t.end.at - quantum)
 	t.log.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
-	span.start, span.end, span.estimated = t.start, t.end, t.guessed
+	span.start, span.end = t.start, t.end
 	a := &span.attributes
 	a.strIfSet(semconv.ProviderName, r.stream.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
 	a.strIfSet(semconv.RequestModel, request)
@@ -343,8 +340,8 @@ func label(s string) string {
 }
 
 // delta handles a piece of text.
-func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
-	at = max(at, t.start)
+func (t *turn) delta(r *run, kind textKind, at moment, ev *agent.Event) {
+	at = at.notBefore(t.start.at)
 	r.noteOutput(t, at, true)
 	t.thinks = kind == thinkingText
 	r.counts.deltas++
@@ -357,24 +354,24 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	at = l.makeRoom(r, t, at)
 	p := &l.pending
 	mode := r.stream.opts.Deltas
-	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at-p.at < mergeWithin
+	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at.at-p.at < mergeWithin
 	if p.count > 0 && (p.kind != kind || !merge) {
 		l.endPending(r)
 	}
 	if p.count == 0 {
-		p.kind, p.at = kind, at
+		p.kind, p.at = kind, at.at
 	}
 	p.bytes += size
 	p.count++
-	l.last = max(l.last, at)
+	l.last = max(l.last, at.at)
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
 }
 
 // message handles a whole text that came without deltas.
-func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
-	at = max(at, t.start)
+func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
+	at = at.notBefore(t.start.at)
 	r.noteOutput(t, at, false)
 	t.thinks = false
 	size := jsonscan.UnquotedLen(ev.Text)
@@ -386,8 +383,8 @@ func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.addText(r, kind, kind.event(DeltasMessage), at, size, 1)
-	l.last = max(l.last, at)
+	l.addText(r, kind, kind.event(DeltasMessage), at.at, size, 1)
+	l.last = max(l.last, at.at)
 	l.resolve(r, t, kind)
 	if ev.Final {
 		t.state = answered
@@ -395,10 +392,10 @@ func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 }
 
 // endText ends a text whose deltas came before.
-func (t *turn) endText(r *run, kind textKind, at instant) {
+func (t *turn) endText(r *run, kind textKind, at moment) {
 	t.thinks = t.thinks && kind != thinkingText
 	if t.hasOutput() {
-		t.lastOutputAt = max(t.lastOutputAt, at)
+		t.lastOutput = later(t.lastOutput, at)
 	}
 	t.log.endPending(r)
 	t.log.resolve(r, t, kind)
@@ -410,7 +407,7 @@ func (t *turn) takeNotices(r *run) {
 	l, inv := t.log, t.inv
 	l.endPending(r)
 	retry := -1
-	if !t.hasOutput() && t.firstChunk != 0 {
+	if !t.hasOutput() && !t.firstChunk.isZero() && !r.clock.guesses(t.firstChunk) {
 		for i, n := range inv.notices {
 			if n.name == semconv.EventRetry {
 				retry = i
@@ -420,10 +417,10 @@ func (t *turn) takeNotices(r *run) {
 	for i, n := range inv.notices {
 		if i == retry {
 			a := r.stream.attributes(fieldEventAttributes, n.attributes)
-			a.int(semconv.AttemptMillis, int64((t.firstChunk-n.at)/agent.Milliseconds))
+			a.int(semconv.AttemptMillis, int64((t.firstChunk.at-n.at)/agent.Milliseconds))
 			n.attributes = a.wire
 		}
-		n.at = max(n.at, t.start)
+		n.at = max(n.at, t.start.at)
 		l.own.add(r, n)
 		l.last = max(l.last, n.at)
 	}
@@ -433,7 +430,7 @@ func (t *turn) takeNotices(r *run) {
 // notice puts an event on the current or the next turn, or on the root if the agent is
 // not waiting for the model: no turn covers that instant. The event of a turn waits for
 // output: until then the agent may be idle.
-func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
+func (r *run) notice(inv *invocation, ev *agent.Event, at moment) {
 	switch ev.Notice {
 	case "":
 		return
@@ -464,7 +461,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		r.openTurn(inv, at, nil)
 	}
 	if len(*list) < maxNotices {
-		*list = append(*list, r.newNotice(ev, at))
+		*list = append(*list, r.newNotice(ev, at.at))
 	}
 }
 
@@ -479,13 +476,13 @@ func (r *run) newNotice(ev *agent.Event, at instant) event {
 }
 
 // noteModels adds what each model used to the root.
-func (r *run) noteModels(models []agent.ModelUsage, at instant) {
+func (r *run) noteModels(models []agent.ModelUsage, at moment) {
 	slices.SortFunc(models, func(a, b agent.ModelUsage) int { return bytes.Compare(a.Model, b.Model) })
 	for _, m := range models[:min(len(models), maxNotices)] {
 		a := r.stream.attributes(fieldEventAttributes, nil)
 		a.strIfSet(semconv.ResponseModel, r.stream.names.pass(string(m.Model)))
 		a.usage(&m.Usage, &usageKeys)
-		r.notices = append(r.notices, event{name: semconv.EventModelUsage, at: at, attributes: a.wire})
+		r.notices = append(r.notices, event{name: semconv.EventModelUsage, at: at.at, attributes: a.wire})
 	}
 }
 
@@ -499,24 +496,24 @@ var ofRequest = map[string]bool{
 
 // wake records that the end of background work, or a prompt, makes the agent call
 // its model. If the agent was idle until then, it was not waiting.
-func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.current(); t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
+func (r *run) wake(inv *invocation, at moment) {
+	if t := inv.current(); t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at.at-t.lastOutput.at >= maxThought) {
 		r.closeIdle(inv, at)
 	}
 	if inv.current() == nil && inv.state == idle {
 		if inv == r.main && r.firstAnswer == 0 {
-			r.firstAnswer = inv.wait
+			r.firstAnswer = inv.wait.at
 		}
-		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
+		inv.wait, inv.state = at, woken
 	}
 }
 
 // taskWakes records that the end of background work makes the agent call its model.
 // A stream without deltas does not show whether the agent was idle.
-func (r *run) taskWakes(inv *invocation, at instant) {
+func (r *run) taskWakes(inv *invocation, at moment) {
 	r.wake(inv, at)
 	if inv.current() == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
-		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
+		inv.wait, inv.state = at, woken
 	}
 }
 

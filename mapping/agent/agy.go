@@ -250,9 +250,9 @@ func (c *agyConversation) tool(l *agyLine, first, ended bool, at Instant, dst []
 			}
 		}
 	}
-	return append(dst, Event{
-		Kind: ToolEnd, ID: l.index, Tool: call.finish(), Length: l.Length, Arrival: at, Estimated: first && l.Length == 0,
-	})
+	end := Event{Kind: ToolEnd, ID: l.index, Tool: call.finish(), Length: l.Length, Arrival: at}
+	end.inferIf(first && l.Length == 0)
+	return append(dst, end)
 }
 
 // result handles the end of a run.

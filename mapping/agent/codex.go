@@ -117,7 +117,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 		for _, id := range slices.Sorted(maps.Keys(d.running)) {
 			c := new(Tool)
 			c.OutcomeFacts.bool(semconv.ToolIsBackground)
-			dst = append(dst, Event{Kind: ToolEnd, ID: []byte(id), Tool: c.finish(), Estimated: true})
+			dst = append(dst, Event{Kind: ToolEnd, ID: []byte(id), Tool: c.finish(), Known: Inferred})
 		}
 	}
 	clear(d.running)

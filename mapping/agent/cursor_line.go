@@ -117,7 +117,7 @@ func (l *cursorLine) classify() {
 	l.unknown = l.Kind == Notice && l.Notice == "" && len(l.subtype) > 0
 	switch l.Kind {
 	case TaskEnd:
-		l.Wakes, l.Estimated = true, true // it may be printed late
+		l.Wakes, l.Known = true, Inferred // it may be printed late
 		l.Failed = l.Status != "success"
 		l.Facts.text(semconv.TaskDetail, Full, l.result)
 	case TextMessage: // the last text of an answer has neither a timestamp nor a model call

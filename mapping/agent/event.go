@@ -15,6 +15,17 @@ func (t Instant) Seconds(since Instant) float64 { return float64(t-since) / 1e9 
 // Milliseconds is the number of nanoseconds in a millisecond.
 const Milliseconds = Instant(time.Millisecond)
 
+// Known says how a time is known, the most trusted first.
+type Known int8
+
+// How a time can be known.
+const (
+	Stated   Known = iota - 1 // by the agent's own clock, of that very thing
+	Stamped                   // by the stamp of the line that tells it
+	Arrived                   // by when that line came, because it has no stamp
+	Inferred                  // not: it was computed, or lies between two times that are known
+)
+
 // A Line is one line of a stream, without its end.
 type Line struct {
 	Text    []byte
@@ -67,6 +78,7 @@ type Event struct {
 	Session []byte  // nil for the session of the agent's line before
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
 	Time    Instant // the time that the agent states
+	Known   Known   // how Time is known: Stated, Stamped, or Inferred if it may have happened earlier
 	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
 	Type    string  // of its line, if unknown; set by Decoder
@@ -87,11 +99,10 @@ type Event struct {
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
-	Failed    bool
-	Final     bool // nothing else of this turn follows
-	Wakes     bool // TaskEnd, Notice: it makes an idle agent call its model again
-	Early     bool // RunEnd: its Length is the time until the agent first answered, though it went on
-	Estimated bool // its time is the agent's estimate, or an upper bound
+	Failed bool
+	Final  bool // nothing else of this turn follows
+	Wakes  bool // TaskEnd, Notice: it makes an idle agent call its model again
+	Early  bool // RunEnd: its Length is the time until the agent first answered, though it went on
 
 	Tool   *Tool
 	Usage  *Usage
@@ -99,6 +110,13 @@ type Event struct {
 	Facts  Facts
 
 	SessionUsage *Usage // RunEnd: of the whole session, since its last RunEnd that states one
+}
+
+// inferIf says that the event's time is a guess, if that is so.
+func (ev *Event) inferIf(guess bool) {
+	if guess {
+		ev.Known = Inferred
+	}
 }
 
 // Kept returns a copy of an event that outlives its line.

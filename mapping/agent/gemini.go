@@ -56,7 +56,7 @@ func (d *geminiDecoder) events(dst []Event) []Event {
 		d.together = d.running > 1
 	case ToolEnd:
 		d.running = max(0, d.running-1)
-		l.Estimated = d.together
+		l.inferIf(d.together)
 	}
 	l.Session = d.session
 	return append(dst, l.Event)

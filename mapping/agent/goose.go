@@ -222,7 +222,8 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 			b.tool().failedAs("", b.fault)
 		}
 		delete(d.calls, string(b.ID))
-		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.ID, b.tool().finish(), d.together
+		ev.Kind, ev.ID, ev.Tool = ToolEnd, b.ID, b.tool().finish()
+		ev.inferIf(d.together)
 	default:
 		ev.Kind = Notice // only its time counts
 	}

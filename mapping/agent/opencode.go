@@ -165,7 +165,7 @@ func (l *opencodeLine) classify() {
 			l.start, l.end = l.call.start, l.call.end
 		}
 		l.timed()
-		l.Estimated = l.start == 0
+		l.inferIf(l.start == 0)
 		l.toolFailed()
 		l.Tool.finish()
 	case "step_finish":

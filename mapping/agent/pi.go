@@ -95,7 +95,7 @@ func (d *piDecoder) endMessageBefore(dst []Event, next Instant) []Event {
 		at = d.asked + (next-d.asked)/2
 	}
 	for i := range d.pending {
-		d.pending[i].Estimated = true
+		d.pending[i].Known = Inferred
 	}
 	return d.endMessage(dst, at)
 }
@@ -147,7 +147,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 		d.running++
 		l.Kind = ToolStart
 		l.tool().finish()
-		l.Time, l.Estimated = d.endedAt, true
+		l.Time = d.endedAt
 	case "tool_execution_end":
 		d.toolEnd()
 		return dst
@@ -156,7 +156,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, l.answered()
 		l.Failed = l.broke()
 		l.Status = l.stop
-		l.Time, l.Estimated = d.endedAt, true
+		l.Time = d.endedAt
 		return d.after(dst)
 	case "agent_end":
 		dst = d.ended.take(dst)
@@ -201,7 +201,7 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 		d.end = nil // the agent goes on
 		d.begun, d.asked, d.endedAt = true, l.Time, 0
 		l.Kind, l.Usage, l.FinishReason = TurnStart, nil, ""
-		l.Estimated = true
+		l.Known = Inferred
 	case "toolResult":
 		return d.toolResult(dst)
 	default:
@@ -220,7 +220,7 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 	}
 	ev := d.ended[i]
 	ev.Time = l.Time
-	if !ev.Estimated { // the time is that of this line
+	if ev.Known != Inferred { // the time is that of this line
 		ev.Arrival = l.Arrival
 	}
 	d.ended = slices.Delete(d.ended, i, i+1)
@@ -235,7 +235,7 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		return dst
 	}
 	if !d.begun {
-		dst = append(d.endMessageBefore(dst, l.Time), Event{Kind: TurnStart, Time: l.Time, Estimated: true})
+		dst = append(d.endMessageBefore(dst, l.Time), Event{Kind: TurnStart, Time: l.Time, Known: Inferred})
 		d.asked, d.endedAt = l.Time, 0
 	}
 	l.Time = 0 // of its beginning
@@ -287,9 +287,9 @@ func (d *piDecoder) toolEnd() {
 		c.failedAs("", nil)
 		c.brokenOff()
 	}
-	d.ended = append(d.ended, hold(Event{
-		Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0,
-	})...)
+	end := Event{Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival}
+	end.inferIf(d.running > 1 || len(d.ended) > 0)
+	d.ended = append(d.ended, hold(end)...)
 	d.running = max(0, d.running-1)
 }
 

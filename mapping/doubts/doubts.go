@@ -90,7 +90,7 @@ func (d *Doubts) Answered() bool { return d.worded && !d.silent }
 func (d *Doubts) Called(id string, ev *agent.Event, call *agent.Tool, main, command bool) {
 	d.Ended++
 	background := call.OutcomeFacts.Find(semconv.ToolIsBackground) != nil
-	if background && ev.Estimated { // it has no result: it runs on, unheard
+	if background && ev.Known == agent.Inferred { // it has no result: it runs on, unheard
 		d.Running++
 		return
 	}

@@ -1,0 +1,73 @@
+package mapping
+
+import "github.com/spantee/spantee/mapping/agent"
+
+// A moment is an instant and how it is known. Only a clock makes moments, from an event: all
+// others are computed from those, here. A span is marked by how its two moments are known,
+// and by nothing else.
+type moment struct {
+	at    instant
+	known agent.Known
+}
+
+// isZero reports whether there is no moment.
+func (m moment) isZero() bool { return m.at == 0 }
+
+// later returns the later of two moments, the first one if they are at the same instant.
+func later(a, b moment) moment {
+	if b.at > a.at {
+		return b
+	}
+	return a
+}
+
+// earlier returns the earlier of two moments, the first one if they are at the same instant.
+func earlier(a, b moment) moment {
+	if b.at < a.at {
+		return b
+	}
+	return a
+}
+
+// before returns the moment that lies a length, which the agent states, before m.
+func (m moment) before(length instant) moment { return moment{quantize(m.at - length), m.known} }
+
+// movedTo returns m at the instant to which the order of events moves it. If that is far,
+// nobody knows the moment any more.
+func (m moment) movedTo(at instant) moment {
+	if off := at - m.at; max(off, -off) > maxDeviation {
+		m.known = agent.Inferred
+	}
+	m.at = at
+	return m
+}
+
+// maxDeviation is how far a moment may be moved and still be known.
+const maxDeviation = 60 * agent.Milliseconds
+
+// notBefore returns m, moved if it lies before an instant.
+func (m moment) notBefore(at instant) moment { return m.movedTo(max(m.at, at)) }
+
+// notAfter returns m, moved if it lies after an instant.
+func (m moment) notAfter(at instant) moment { return m.movedTo(min(m.at, at)) }
+
+// between returns the moment in the middle of the time from m to n, of which nobody knows
+// when something happened in it.
+func (m moment) between(n moment) moment {
+	return moment{m.at + quantize((n.at-m.at)/2), agent.Inferred}
+}
+
+// atBest returns m, which is known no better than this.
+func (m moment) atBest(known agent.Known) moment { return moment{m.at, max(m.known, known)} }
+
+// inferred returns m, which is a guess.
+func (m moment) inferred() moment { return m.atBest(agent.Inferred) }
+
+// shift puts moments that are known through f.
+func shiftMoments(f func(instant) instant, moments ...*moment) {
+	for _, m := range moments {
+		if m.at != 0 {
+			m.at = f(m.at)
+		}
+	}
+}
