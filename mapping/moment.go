@@ -10,6 +10,24 @@ type moment struct {
 	known agent.Known
 }
 
+// The words for how a moment is known.
+const (
+	stated   = "stated"   // by the agent's own clock
+	printed  = "printed"  // as its line was
+	inferred = "inferred" // not
+)
+
+// word says how a moment is known.
+func (m moment) word() string {
+	switch m.known {
+	case agent.Stated:
+		return stated
+	case agent.Inferred:
+		return inferred
+	}
+	return printed
+}
+
 // isZero reports whether there is no moment.
 func (m moment) isZero() bool { return m.at == 0 }
 

@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -81,8 +80,12 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	for _, c := range s.content.List {
 		a.str(c.Key, c.Text)
 	}
-	if max(s.start.known, s.end.known) == agent.Inferred {
-		a.bool(semconv.TimeEstimated, true)
+	if start, end := s.start.word(), s.end.word(); start != printed || end != printed {
+		a.str(semconv.TimeStart, start)
+		a.str(semconv.TimeEnd, end)
+		if start == inferred || end == inferred {
+			a.bool(semconv.TimeEstimated, true)
+		}
 	}
 	status := a.fit(s.status)
 	a.strIfSet(semconv.ErrorType, s.errorType)

@@ -191,6 +191,8 @@ const (
 
 // spantee's own attributes of any span.
 const (
+	TimeStart     = "spantee.time.start"     // how its start is known: stated, printed or inferred
+	TimeEnd       = "spantee.time.end"       // how its end is known
 	TimeEstimated = "spantee.time.estimated" // its start or end was inferred
 	StartMissing  = "spantee.start_missing"  // the stream has an end without a start, or the run that began was evicted
 	Truncated     = "spantee.truncated_bytes"
