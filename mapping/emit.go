@@ -100,7 +100,7 @@ func (r *run) timesPending(s held) bool {
 	if !r.clock.recording() || r.ended {
 		return false
 	}
-	return !r.clock.stamped && r.clock.replay || (r.clock.guesses(r.start) || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
+	return !r.clock.stamped && r.clock.replay || s.turn != nil && (r.beganWith(s.turn) || !r.began && r.ownFirst && s.turn.n == 1)
 }
 
 // namePending reports whether spans wait for the id of their session: a recording can
@@ -118,10 +118,16 @@ func (s *span) settleTurn(r *run, t *turn) {
 	if s.end.at-s.start.at < shortestTurn {
 		s.start = s.start.inferred()
 	}
-	if r.clock.guesses(r.start) && r.ownFirst && t.n == 1 {
+	if r.beganWith(t) {
 		s.start = earlier(s.start, r.start).inferred()
 	}
 	s.addFirstChunk(r, t.firstChunk)
+}
+
+// beganWith reports whether nobody knows when the run and its first turn began. They began
+// together, as far as the stream shows.
+func (r *run) beganWith(t *turn) bool {
+	return r.ownFirst && t.n == 1 && r.clock.guesses(r.start) && r.clock.guesses(t.start)
 }
 
 // addFirstChunk adds the time to the first chunk, if both of its moments are known.

@@ -116,7 +116,7 @@ func (r *run) settle(at moment, took instant) (end moment) {
 		// Time that the run took beyond its timestamps is mostly the wait for the
 		// first chunk, so it is added at the beginning.
 		head := max(worked-took, quantum)
-		if r.ownFirst && slices.ContainsFunc(r.held, func(h held) bool { return h.ref == spanRef{chat, 1} }) {
+		if slices.ContainsFunc(r.held, func(h held) bool { return h.turn != nil && r.beganWith(h.turn) }) {
 			r.main.modelTime += r.start.at - head
 		}
 		r.start = moment{head, agent.Inferred}

@@ -47,8 +47,11 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.RunStart:
 		r.began = true
 		r.takeStart(ev)
+		r.notAskedYet(inv, at)
+		inv.wait = inv.wait.inferred() // some agents take long from here
 	case agent.Prompt:
 		r.wake(inv, at)
+		r.notAskedYet(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
 		if inv.state == idle {
@@ -56,6 +59,9 @@ func (r *run) apply(ev *agent.Event) {
 		}
 		if t := inv.current(); !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
 			r.endTurn(inv, at, "")
+		}
+		if ev.Asks {
+			r.asks(inv, ev, at)
 		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:

@@ -122,13 +122,13 @@ func root(t *testing.T, spans []*tracepb.Span) *tracepb.Span {
 func TestLiveArrivals(t *testing.T) {
 	agent := now.Add(-250 * time.Millisecond)
 	spans := live(t, time.Second,
-		initLine,                 // came at 0
+		initLine+"\n"+`{"type":"user","message":{"content":[{"type":"text","text":"go"}]}}`, // came at 0
 		thinking(agent.Add(1e9)), // 1
 		tool(agent.Add(2e9), "started", "a", ""),
 		tool(agent.Add(3e9), "completed", "a", ""),
 		thinking(agent.Add(4e9)),
 		`{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}`, // 5, no stamp
-		result(6*time.Second), // 6, no stamp
+		result(6*time.Second),                                                        // 6, no stamp
 	)
 	wantTimes(t, spans, agent,
 		"chat GPT-5 0.000-2.000",
@@ -206,7 +206,7 @@ func TestFedCaptureWithoutStamps(t *testing.T) {
 		want       []offset
 	}{
 		{time.Millisecond, 9 * time.Second, []offset{{"chat GPT-5", 0, 8.999, true}, {"invoke_agent cursor-agent", 0, 9, true}}},
-		{time.Second, 9 * time.Second, []offset{{"chat GPT-5", 0, 1, false}, {"invoke_agent cursor-agent", 0, 2, false}}},
+		{time.Second, 9 * time.Second, []offset{{"chat GPT-5", 0, 1, true}, {"invoke_agent cursor-agent", 0, 2, false}}}, // nobody knows when the model was asked
 	} {
 		got := offsets(live(t, tc.tick, initLine, says, result(tc.took)))
 		if diff := cmp.Diff(tc.want, got, cmpopts.EquateApprox(0, 0.0015)); diff != "" {

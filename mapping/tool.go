@@ -181,7 +181,7 @@ func (r *run) correctStart(t *tool, start moment) {
 		t.start = earlier(t.start, start)
 		return
 	}
-	if r.clock.guesses(r.start) && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
+	if r.beganWith(caller) { // the run began earlier than its first timestamp
 		caller.start = earlier(caller.start, moment{start.at - quantum, agent.Inferred})
 		r.start = earlier(r.start, caller.start)
 	}

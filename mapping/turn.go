@@ -61,6 +61,25 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 	return inv.turn
 }
 
+// notAskedYet records that an agent without a turn has not asked its model until now.
+func (r *run) notAskedYet(inv *invocation, at moment) {
+	if inv.current() == nil && inv.busy.running == 0 && inv.state != idle && !r.clock.guesses(at) {
+		inv.wait = later(at, inv.wait)
+	}
+}
+
+// asks records when the agent asks its model: what was before is the agent's own time. A turn
+// that has begun, but has no output, is what it asks for, or asks for again.
+func (r *run) asks(inv *invocation, ev *agent.Event, at moment) {
+	if ev.Start != 0 {
+		at = earlier(at, r.stated(ev.Start))
+	}
+	again := slices.ContainsFunc(inv.notices, func(n event) bool { return ofRequest[n.name] })
+	if inv.wait = later(at, inv.wait); inv.current() != nil && !again {
+		inv.turn.start, inv.turn.lastOutput = inv.wait, inv.wait
+	}
+}
+
 // waitBeside returns since when the agent has waited for a model that produces text
 // while a tool is running: since another tool ended, or not at all.
 func (inv *invocation) waitBeside(at moment) moment {

@@ -48,7 +48,7 @@ const (
 	RunStart        // a run begins: Model, Facts, and ID, which identifies the run until its session has an id
 	SessionNamed    // the current session gets the id in ID
 	Prompt          // the user's prompt: Text. An idle agent calls its model again
-	TurnStart       // a model call begins
+	TurnStart       // a model call begins: Asks, Start
 	ThinkingDelta   // a piece of the model's thinking: Text
 	ThinkingMessage // a whole block of thinking that came without deltas: Text, Start
 	ThinkingEnd     // the end of a block of thinking
@@ -102,6 +102,7 @@ type Event struct {
 	Failed bool
 	Final  bool // nothing else of this turn follows
 	Wakes  bool // TaskEnd, Notice: it makes an idle agent call its model again
+	Asks   bool // TurnStart: the agent asks its model now, or did at Start
 	Early  bool // RunEnd: its Length is the time until the agent first answered, though it went on
 
 	Tool   *Tool
