@@ -20,10 +20,10 @@ type account struct {
 }
 
 type counts struct {
-	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
-	deltas, retries, reconnects, compactions, unknown                          int
-	scripts                                                                    int      // tools that made calls
-	said                                                                       [2]tally // by textKind
+	spans, turns, deltaSpans, tools, toolErrors, approvals, hooks, invocations, tasks int
+	deltas, retries, reconnects, compactions, unknown                                 int
+	scripts                                                                           int      // tools that made calls
+	said                                                                              [2]tally // by textKind
 }
 
 // A tally counts the deltas of a text, and its bytes.

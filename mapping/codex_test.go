@@ -35,7 +35,7 @@ func TestCodexLive(t *testing.T) {
 		names = append(names, times(s, now))
 	}
 	want := []string{
-		"execute_tool shell git 5.000-6.000", "chat 0.000-4.000",
+		"execute_tool shell git 5.000-6.000", "chat 2.000-4.000",
 		"execute_tool shell npm 4.000-8.000", "chat 6.000-7.000", "invoke_agent codex 0.000-8.000",
 	}
 	if diff := gocmp.Diff(want, names); diff != "" {

@@ -224,12 +224,12 @@ func (r *run) note(name string, fact agent.Fact) {
 
 // at returns the moment of an event's line.
 func (r *run) at(ev *agent.Event) moment {
+	if (ev.Late || r.agent.CoarseStamps) && !r.clock.recording() && r.clock.stamped {
+		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
+	}
 	stamp := r.clock.believed(ev.Time)
 	if r.ended && r.clock.replay && !r.clock.stamped {
 		stamp = 0 // the run's times were settled without timestamps
-	}
-	if (ev.Known == agent.Inferred && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
-		stamp = 0 // its arrival is more precise
 	}
 	if stamp != 0 {
 		stamp += r.clock.shift

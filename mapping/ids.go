@@ -24,6 +24,7 @@ const (
 	executeTool
 	background
 	approval
+	hook
 )
 
 // A spanRef identifies a span of a run: the nth span of an operation. The root is

@@ -371,7 +371,7 @@ func work(spans []*tracepb.Span) (list []string) {
 	names := strings.NewReplacer("apply_patch", "file_change", "exec_command", "shell")
 	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b *tracepb.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
 	for _, s := range spans {
-		if !strings.HasPrefix(s.Name, "chat") && attr(s, "spantee.tool.calls") == nil {
+		if !strings.HasPrefix(s.Name, "chat") && !strings.HasPrefix(s.Name, "hook") && attr(s, "spantee.tool.calls") == nil {
 			list = append(list, names.Replace(s.Name)+" "+s.Status.GetMessage())
 		}
 	}

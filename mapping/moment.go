@@ -47,8 +47,11 @@ func earlier(a, b moment) moment {
 	return a
 }
 
-// before returns the moment that lies a length, which the agent states, before m.
-func (m moment) before(length instant) moment { return moment{quantize(m.at - length), m.known} }
+// minus returns the moment that lies a length, which the agent states, before m.
+func (m moment) minus(length instant) moment { return moment{quantize(m.at - length), m.known} }
+
+// plus returns the moment that lies a length, which the agent states, after m.
+func (m moment) plus(length instant) moment { return m.minus(-length) }
 
 // movedTo returns m at the instant to which the order of events moves it. If that is far,
 // nobody knows the moment any more.

@@ -71,6 +71,11 @@ func (r *run) clone(s *stream) *run {
 		own.inv = c.invocation(a.inv)
 		return &own
 	})
+	own.hooks = copied(r.hooks, func(h *pendingHook) *pendingHook {
+		own := *h
+		own.inv = c.invocation(h.inv)
+		return &own
+	})
 	own.content.List, own.notices = slices.Clone(r.content.List), slices.Clone(r.notices)
 	own.held = copied(r.held, func(h held) held { return held{h.clone(), c.turn(h.turn), c.invocation(h.times)} })
 	return &own

@@ -74,9 +74,9 @@ func TestPiLive(t *testing.T) {
 		got = append(got, times(s, start))
 	}
 	want := []string{
-		"execute_tool bash sleep 2.440-8.450", "chat glm-5.3 0.000-2.440",
-		"execute_tool read 9.001-10.455", "chat glm-5.3 8.450-9.001",
-		"chat glm-5.3 10.455-12.260", "invoke_agent pi 0.000-12.260",
+		"execute_tool bash sleep 2.441-8.450", "chat glm-5.3 0.040-2.441",
+		"execute_tool read 9.001-10.455", "chat glm-5.3 8.455-9.001",
+		"chat glm-5.3 10.460-12.260", "invoke_agent pi 0.000-12.260",
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)

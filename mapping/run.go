@@ -68,6 +68,8 @@ func (r *run) apply(ev *agent.Event) {
 		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
 	case agent.TextDelta:
 		r.openTurn(inv, at, ev).delta(r, answerText, at, ev)
+	case agent.OtherOutput:
+		r.noteOutput(r.openTurn(inv, at, ev), at, at)
 	case agent.ThinkingMessage:
 		r.openTurn(inv, at, ev).message(r, thinkingText, at, ev)
 	case agent.TextMessage:
@@ -76,7 +78,7 @@ func (r *run) apply(ev *agent.Event) {
 		if last := inv.turn; last != nil && last.thinks && inv.current() == nil {
 			last.thinks = false // the end of the block was printed after the turn
 		} else if inv.current() == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
-			r.noteOutput(r.openTurn(inv, at, ev), at, false) // thinking without deltas
+			r.noteOutput(r.openTurn(inv, at, ev), at, moment{}) // thinking without deltas
 		}
 		if t := inv.current(); t != nil {
 			t.endText(r, thinkingText, at)
@@ -87,6 +89,8 @@ func (r *run) apply(ev *agent.Event) {
 		r.turnEnd(inv, at, ev)
 	case agent.ToolStart:
 		r.toolStart(inv, ev, at, at)
+	case agent.ToolRuns:
+		r.toolRuns(ev, at)
 	case agent.ToolEnd:
 		r.toolEnd(inv, ev, at, last)
 	case agent.ToolCall:
@@ -95,6 +99,10 @@ func (r *run) apply(ev *agent.Event) {
 		r.approvalStart(inv, ev, at)
 	case agent.ApprovalEnd:
 		r.approvalEnd(ev, at)
+	case agent.HookStart:
+		r.hookStart(inv, ev, at)
+	case agent.HookEnd:
+		r.hookEnd(inv, ev, at)
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
@@ -236,6 +244,7 @@ func (r *run) close(at moment, children, root string, took instant) {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}
 	r.approvals = nil
+	r.endHooks(at, children)
 	for _, inv := range slices.Backward(r.order) {
 		if inv.task != nil {
 			continue // it goes on in the background

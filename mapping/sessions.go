@@ -243,7 +243,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	}
 	if s.run == nil {
 		if !s.beginsWith(ev) {
-			if ev.Kind != agent.Notice {
+			if ev.Kind != agent.Notice && ev.Kind != agent.HookStart && ev.Kind != agent.HookEnd {
 				ss.stream.stats.EndsWithoutStart++
 			}
 			return
@@ -304,7 +304,7 @@ func (s *session) beginsWith(ev *agent.Event) bool {
 		return s.apart && ev.Failed
 	case agent.RunError:
 		return s.runs == 0 && s.id != ""
-	case agent.ToolEnd, agent.Notice: // hooks run after the result
+	case agent.ToolEnd, agent.Notice, agent.HookStart, agent.HookEnd: // hooks run after the result
 		return s.runs == 0 || s.apart && (ev.Wakes || ofRequest[ev.Notice])
 	case agent.RunEnd:
 		return s.runs == 0 || s.resultOnly

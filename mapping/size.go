@@ -28,6 +28,7 @@ func (r *run) size() int {
 	for _, a := range r.approvals {
 		n += toolSize + textSize(&a.content)
 	}
+	n += len(r.hooks) * toolSize
 	for _, h := range r.held {
 		n += toolSize + cap(h.attributes.wire) + textSize(&h.content) + len(h.events)*eventSize
 	}

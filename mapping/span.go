@@ -35,6 +35,7 @@ var operationNames = [...]string{
 	executeTool: semconv.OperationExecuteTool,
 	background:  semconv.OperationBackground,
 	approval:    semconv.OperationApproval,
+	hook:        semconv.OperationHook,
 }
 
 // encode appends a span. Its end is a microsecond before the instant at which

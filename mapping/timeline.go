@@ -29,6 +29,7 @@ type timeline struct {
 	tasks     map[string]*tool       // still running in the background, by their own ids
 	early     map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
 	approvals []*pendingApproval     // that wait for an answer, the oldest first
+	hooks     []*pendingHook         // that run, the oldest first
 	notices   []event                // of the root: stalls, limits, and what no chat covers
 	held      []held
 }
@@ -109,6 +110,9 @@ func (l *timeline) shift(f func(instant) instant) {
 	}
 	for _, a := range l.approvals {
 		shiftMoments(f, &a.start)
+	}
+	for _, h := range l.hooks {
+		shiftMoments(f, &h.start)
 	}
 	for _, h := range l.held {
 		h.shift(f)

@@ -27,6 +27,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	if inv.ended { // the sub-agent was the work of a call that has ended
 		inv = r.invocation(ev, at)
 	}
+	r.beganBefore(inv, start)
 	start = start.notBefore(r.start.at)
 	r.counts.tools++
 	inv.counts.tools++
@@ -58,6 +59,19 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	}
 	r.tools[id] = t
 	return t
+}
+
+// beganBefore corrects the start of a turn, and of the run, if the agent states that a call of
+// theirs started before the line that said when they began.
+func (r *run) beganBefore(inv *invocation, call moment) {
+	t := inv.current()
+	if call.known != agent.Stated || t == nil || t.hasOutput() || call.at > t.start.at || call.at <= inv.busy.ended.at+quantum {
+		return
+	}
+	t.start = moment{call.at - quantum, agent.Inferred}
+	if t.lastOutput = t.start; t.start.at < r.start.at {
+		r.start, inv.start = t.start, t.start
+	}
 }
 
 // evictOldest picks the oldest tenth of the open calls, which end to make room.
@@ -117,21 +131,33 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 }
 
+// toolRuns handles that a call has waited for others, and begins to run.
+func (r *run) toolRuns(ev *agent.Event, at moment) {
+	if t := r.tools[string(ev.ID)]; t != nil {
+		t.start = later(t.start, at)
+	}
+}
+
 // toolEnd handles the end of a call. last is when the previous line was printed.
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant) {
 	t := r.tools[string(ev.ID)]
-	end := r.ownTime(ev, at)
+	end, known := r.ownTime(ev, at), ev.Known
 	if t != nil && end.at < t.start.at {
 		end = at
 	}
 	start := end
-	if !r.clock.guesses(at) {
-		start = end.before(ev.Length)
+	if !r.clock.guesses(end) {
+		start = end.minus(ev.Length)
 	}
 	missing := t == nil
 	switch {
 	case missing:
 		t = r.toolStart(inv, ev, at, start)
+	case ev.Length > 0 && r.clock.guesses(end.atBest(ev.Known)): // its end was printed late, perhaps with others'
+		end, known = earlier(t.start.plus(ev.Length), end), agent.Stated
+	case ev.Length > 0 && r.agent.EndsOnTime:
+		r.correctStart(t, start)
+		t.start = later(t.start, start)
 	case ev.Length > 0:
 		r.correctStart(t, start)
 	case r.clock.guesses(t.start) && r.clock.recording() && r.clock.stamped && !r.clock.coarse && last <= t.start.at && t.start.at < at.at:
@@ -146,6 +172,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	case off < -maxDeviation:
 		t.start = t.start.inferred()
 	}
+	t.endKnown = known
 	r.outcome(t, ev, end, missing)
 }
 
@@ -211,6 +238,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.log.last) + quantum)
 		t.start = t.start.notBefore(caller.end.at)
 	}
+	t.endKnown = ev.Known
 	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
 }
 
@@ -228,7 +256,6 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	t.endKnown = ev.Known
 	errorType, status := r.stream.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
@@ -471,7 +498,7 @@ func (r *run) endTask(ev *agent.Event, at moment) {
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
 		if ev.Length > 0 {
-			at = earlier(moment{quantize(t.start.at + ev.Length), t.start.known}, at)
+			at = earlier(t.start.plus(ev.Length), at)
 		}
 		t.over = at.notBefore(t.from.at + quantum)
 		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed

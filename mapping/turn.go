@@ -74,6 +74,9 @@ func (r *run) asks(inv *invocation, ev *agent.Event, at moment) {
 	if ev.Start != 0 {
 		at = earlier(at, r.stated(ev.Start))
 	}
+	if r.clock.guesses(at) {
+		return // what is known without this line is better
+	}
 	again := slices.ContainsFunc(inv.notices, func(n event) bool { return ofRequest[n.name] })
 	if inv.wait = later(at, inv.wait); inv.current() != nil && !again {
 		inv.turn.start, inv.turn.lastOutput = inv.wait, inv.wait
@@ -129,15 +132,15 @@ func (t *turn) lastWord(at moment) moment {
 	return at
 }
 
-// noteOutput records output of the model. delta says that it is a piece of text, which
-// came when the model produced it. A whole text is printed after the model has finished
-// it, so that nobody knows when its first chunk came.
-func (r *run) noteOutput(t *turn, at moment, delta bool) {
+// noteOutput records output of the model, and when it began. A piece of text comes when the
+// model produces it. A whole text is printed after the model has finished it, so that nobody
+// knows when its first chunk came, unless the agent states it.
+func (r *run) noteOutput(t *turn, at, began moment) {
 	inv := t.inv
-	if !t.hasOutput() && delta {
-		t.firstChunk = at
+	if !t.hasOutput() {
+		t.firstChunk = began
 		if !inv.hasOutput {
-			inv.firstChunk = at
+			inv.firstChunk = began
 		}
 	}
 	t.timedOut = t.timedOut && at.at <= t.lastOutput.at
@@ -159,6 +162,9 @@ func (r *run) textEnd(inv *invocation, at moment, ev *agent.Event) {
 		return
 	}
 	t.response.learn(ev)
+	if ev.Known == agent.Stated { // the end of all that the model says, which may be calls only
+		r.noteOutput(t, at, moment{})
+	}
 	t.endText(r, answerText, at)
 	if ev.Final {
 		t.state, t.lastOutput = answered, later(t.lastOutput, at)
@@ -243,6 +249,9 @@ func (r *run) endWithCall(inv *invocation, at moment) moment {
 	t := inv.current()
 	t.takeNotices(r)
 	t.state = calledTool
+	if at.at == t.lastOutput.at {
+		at.known = t.lastOutput.known
+	}
 	t.end = r.endOf(t, at)
 	inv.question = question{}
 	inv.wait = t.end
@@ -361,7 +370,7 @@ func label(s string) string {
 // delta handles a piece of text.
 func (t *turn) delta(r *run, kind textKind, at moment, ev *agent.Event) {
 	at = at.notBefore(t.start.at)
-	r.noteOutput(t, at, true)
+	r.noteOutput(t, at, at)
 	t.thinks = kind == thinkingText
 	r.counts.deltas++
 	t.inv.counts.deltas++
@@ -391,7 +400,11 @@ func (t *turn) delta(r *run, kind textKind, at moment, ev *agent.Event) {
 // message handles a whole text that came without deltas.
 func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	at = at.notBefore(t.start.at)
-	r.noteOutput(t, at, false)
+	began := moment{}
+	if ev.Start != 0 {
+		began = r.stated(ev.Start).notBefore(t.start.at)
+	}
+	r.noteOutput(t, at, began)
 	t.thinks = false
 	size := jsonscan.UnquotedLen(ev.Text)
 	t.said[kind].bytes += size

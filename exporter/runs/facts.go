@@ -24,6 +24,7 @@ const (
 	Tool       Kind = "tool"
 	Background Kind = "background"
 	Approval   Kind = "approval"
+	Hook       Kind = "hook"
 	Deltas     Kind = "deltas" // events that did not fit into the chat that is its parent
 	Other      Kind = ""
 )
@@ -36,7 +37,7 @@ var (
 	}
 	kindsByName = map[string]Kind{
 		semconv.OperationInvokeAgent: Agent, semconv.OperationChat: Chat, semconv.OperationExecuteTool: Tool,
-		semconv.OperationBackground: Background, semconv.OperationApproval: Approval, semconv.OperationDeltas: Deltas,
+		semconv.OperationBackground: Background, semconv.OperationApproval: Approval, semconv.OperationHook: Hook, semconv.OperationDeltas: Deltas,
 	}
 )
 

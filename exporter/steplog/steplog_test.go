@@ -348,7 +348,7 @@ func TestSilentProcess(t *testing.T) {
 		l.want("+01:00.0  cursor-agent   silent for 60s")
 		l.feed(cursor("s", begin, prompt, say, result))
 		l.wait(61 * time.Second)
-		l.want("+01:01.0  chat GPT-5     1m01s", "+02:02.0  cursor-agent   silent for 60s")
+		l.want("+01:01.0  chat GPT-5", "+02:02.0  cursor-agent   silent for 60s")
 		l.close()
 	})
 }

@@ -59,6 +59,10 @@ type Agent struct {
 	// Lengths says that lines have no timestamps, but say how long what they are about took.
 	Lengths bool
 
+	// EndsOnTime says that a call's end is printed at once, so that its length counts from there.
+	// Other agents hold lines back.
+	EndsOnTime bool
+
 	// EndsAtEOF says that the stream has no result: a run whose last turn was an
 	// answer succeeds when the stream ends.
 	EndsAtEOF bool

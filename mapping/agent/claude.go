@@ -101,13 +101,13 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 // Types of what the program itself writes, of blocks of messages, and of the streaming API's
 // events and deltas that say nothing of the run, or nothing that other lines do not.
 var (
-	claudeNotes = set("status", "thinking_tokens", "task_progress", "background_tasks_changed", "session_state_changed",
+	claudeNotes = set("thinking_tokens", "task_progress", "background_tasks_changed", "session_state_changed",
 		"post_turn_summary", "hook_progress", "files_persisted", "local_command_output", "elicitation_complete", "notification",
 		"memory_recall", "commands_changed", "plugin_install", "mirror_error", "control_request_progress",
 		"worker_shutting_down", "informational", "model_refusal_fallback", "model_refusal_no_fallback",
 		"session_start", "session_end") // the last two are Qwen Code's
 	claudeBlocks = set("image", "document", "container_upload", "search_result", "tool_reference", "compaction")
-	claudeEvents = set("content_block_start", "content_block_stop", "ping", "error",
+	claudeEvents = set("content_block_stop", "ping", "error",
 		"input_json_delta", "signature_delta", "citations_delta", "compaction_delta",
 		"goal_state", "tool_progress") // the last two are Qwen Code's
 )
@@ -121,10 +121,18 @@ func (d *claudeDecoder) system() {
 		if version := l.Facts.Find(semconv.AgentVersion); version != nil {
 			s.resumable = d.resumable && resumesTotals(version.Text)
 		}
+	case "status":
+		if l.Status == "requesting" {
+			l.Kind, l.Asks = TurnStart, true
+		}
 	case "hook_started":
-		l.Kind = Notice // hooks run before the init line
+		l.Kind = HookStart
 	case "hook_response":
-		l.Kind, l.Notice = Notice, semconv.EventHook
+		l.Kind = HookEnd
+		outcome := l.Facts.Find(semconv.HookOutcome)
+		if l.Failed = outcome != nil && string(outcome.Text) != "success"; l.Failed {
+			l.Status = string(outcome.Text)
+		}
 	case "api_retry":
 		l.Kind, l.Notice = Notice, semconv.EventRetry
 		l.Facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.fault))))
@@ -137,6 +145,7 @@ func (d *claudeDecoder) system() {
 		t := s.task(l.task)
 		t.background = t.background || l.background
 		t.call = string(l.ID)
+		l.Kind = ToolRuns
 		if l.subagent {
 			s.delegated(l.ID)
 		}
@@ -407,6 +416,10 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown
 			l.Kind, l.ModelCallID, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
+		}
+	case "content_block_start":
+		if l.calls {
+			l.Kind, l.ModelCallID = OtherOutput, d.call(a)
 		}
 	default:
 		if !claudeEvents[string(l.eventType)] {

@@ -31,6 +31,7 @@ type claudeLine struct {
 	subagent       bool   // the task is a sub-agent
 
 	eventType, deltaType []byte // of a stream_event
+	calls                bool   // the block of content that begins is a tool call
 
 	total  claudeTotal // of the process so far
 	number int64       // of the result in the process, from 1; 0 if it is not stated
@@ -50,6 +51,10 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "tool_use_result":
 		l.readOutcome(r)
+	case "hook_id":
+		l.ID = readID(r)
+	case "hook_event":
+		l.Query = enum(r.Str())
 	case "task_id":
 		l.task = wordOf(r)
 	case "summary":
@@ -184,6 +189,8 @@ func (l *claudeLine) streamEvent(r *jsonscan.Reader) {
 			l.readUsage(r, &l.usage)
 		case "delta":
 			l.readDelta(r)
+		case "content_block":
+			readMember(r, "type", func() { l.calls = bytes.HasSuffix(r.Str(), []byte("tool_use")) })
 		}
 	}
 }

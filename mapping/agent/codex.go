@@ -93,8 +93,8 @@ func (d *codexDecoder) classify() {
 	case "thread.started":
 		l.Kind = RunStart
 	case "turn.started":
-		l.Kind = Ignored
-		if !d.begun && d.thread != nil { // another turn of the thread
+		l.Kind, l.Asks = Ignored, true
+		if d.thread != nil {
 			l.Kind = TurnStart
 		}
 	case "turn.completed":

@@ -26,7 +26,7 @@ var copilot = Agent{
 	Commands: []string{"copilot"},
 	Packages: []string{"@github/copilot"},
 	Provider: "github",
-	TurnEnds: true, NamedLast: true,
+	TurnEnds: true, NamedLast: true, EndsOnTime: true,
 	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},
 	objects: func() objectDecoder {
 		d := new(copilotDecoder)
@@ -378,6 +378,19 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.fail("aborted")
 	case "session.warning":
 		l.warn(l.fault)
+	case "model.call_start":
+		l.Kind, l.Asks = TurnStart, true
+	case "hook.start":
+		l.Kind, l.ID = HookStart, l.hookID
+	case "hook.end":
+		l.Kind, l.ID = HookEnd, l.hookID
+		if l.Failed = !l.success; l.Failed {
+			l.Status = "error"
+		}
+	case "assistant.tool_call_delta":
+		dst, _ := d.output(dst)
+		l.Kind = OtherOutput
+		return append(dst, l.Event)
 	case "session.compaction_complete":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "session.idle":
@@ -409,12 +422,12 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"session.canvas.recorded", "session.canvas.removed", "session.canvas.unavailable", "session.canvas.registry_changed",
 	"session.extensions.attachments_pushed", "session.fusion_route_started", "session.fusion_route_failed",
 	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
-	"assistant.tool_call_delta", "assistant.streaming_delta", "assistant.server_tool_progress",
+	"assistant.streaming_delta", "assistant.server_tool_progress",
 	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
-	"assistant.fusion_phase_failed", "model.call_start", "model.call_end", "model.call_finished", "model.call_failure",
+	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_failure",
 	"tool.user_requested", "tool.execution_partial_result", "tool.execution_progress", "tool_search.activated",
 	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.completed",
-	"subagent.failed", "subagent.selected", "subagent.deselected", "hook.start", "hook.end", "hook.progress", "system.message",
+	"subagent.failed", "subagent.selected", "subagent.deselected", "hook.progress", "system.message",
 	"system.notification", "pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
 	"mcp.prompts.list_changed", "mcp.oauth_required", "mcp.oauth_completed", "mcp.headers_refresh_required",
 	"mcp.headers_refresh_completed", "mcp_app.tool_call_complete", "command.queued", "command.execute", "command.completed",
@@ -585,7 +598,7 @@ type copilotLine struct {
 	parentCall         []byte
 	selected           []byte // model
 	thinking           []byte
-	requestID          []byte
+	requestID, hookID  []byte
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
@@ -700,6 +713,10 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.turn = string(readID(r))
 	case "requestId":
 		l.requestID = readID(r)
+	case "hookInvocationId":
+		l.hookID = readID(r)
+	case "hookType":
+		l.Query = string(enumOf(r))
 	case "permissionRequest":
 		l.permission(r)
 	case "modelMetrics":

@@ -53,14 +53,18 @@ const (
 	ThinkingMessage // a whole block of thinking that came without deltas: Text, Start
 	ThinkingEnd     // the end of a block of thinking
 	TextDelta       // a piece of the model's answer: Text
+	OtherOutput     // the model has begun to write something else, such as the arguments of a call
 	TextMessage     // a whole text that came without deltas: Text, Start, Final
 	TextEnd         // the end of a text: Final
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
-	ToolEnd         // ID, Tool
+	ToolRuns        // a call that has waited for others begins to run: ID
+	ToolEnd         // ID, Tool, Length
 	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query if the line has it, Status, Failed
+	HookStart       // the agent runs a program of the user's: ID, Query, ToolCallID
+	HookEnd         // ID, Query, ToolCallID, Status, Failed, Length, Facts
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
@@ -79,6 +83,7 @@ type Event struct {
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
 	Time    Instant // the time that the agent states
 	Known   Known   // how Time is known: Stated, Stamped, or Inferred if it may have happened earlier
+	Late    bool    // Time is not when the line was printed: in a live stream, its arrival tells more
 	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
 	Type    string  // of its line, if unknown; set by Decoder
@@ -86,13 +91,13 @@ type Event struct {
 	Text []byte
 
 	ID         []byte // pairs starts with ends
-	ToolCallID []byte // of the tool call that an approval is for, or of the script that made a ToolCall
+	ToolCallID []byte // of the tool call that an approval or a hook is for, or of the script that made a ToolCall
 
 	ModelCallID []byte // the model call that the event belongs to
 	Model       []byte // which model was asked, or answered
 	Provider    []byte
 
-	Query        string  // what an approval is about
+	Query        string  // what an approval, or a hook, is about
 	Status       string  // the outcome, in the agent's terms
 	FinishReason string  // why the model stopped, in the conventions' terms
 	Notice       string  // an event name of package semconv, "" if only the timestamp matters

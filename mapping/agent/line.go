@@ -190,7 +190,6 @@ var lineFacts = factTable{
 	"trigger":              {semconv.Reason, enumText},
 	"reasoning_effort":     {semconv.ReasoningLevel, enumText},
 	"thinkingLevel":        {semconv.ReasoningLevel, enumText},
-	"hook_event":           {semconv.HookEvent, enumText},
 	"outcome":              {semconv.HookOutcome, enumText},
 	"exit_code":            {semconv.ProcessExitCode, count},
 	"pre_tokens":           {semconv.TokensBefore, count},

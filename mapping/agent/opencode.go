@@ -145,7 +145,7 @@ func (l *opencodeLine) classify() {
 	l.Kind = Unknown
 	switch string(l.typ) {
 	case "step_start":
-		l.Kind = TurnStart
+		l.Kind, l.Asks = TurnStart, true
 	case "text":
 		l.Kind = TextMessage
 		l.timed()

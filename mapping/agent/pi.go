@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -17,8 +18,8 @@ var pi = Agent{
 	Name:     "pi",
 	Commands: []string{"pi"},
 	Packages: []string{"@mariozechner/pi-coding-agent"},
-	TurnEnds: true,
-	objects:  func() objectDecoder { return new(piDecoder) },
+	TurnEnds: true, EndsOnTime: true,
+	objects: func() objectDecoder { return new(piDecoder) },
 	Proof: shapes(
 		"type=message_update assistantMessageEvent",
 		"type=message_start|message_end message.role message.content message.timestamp !id",
@@ -95,7 +96,7 @@ func (d *piDecoder) endMessageBefore(dst []Event, next Instant) []Event {
 		at = d.asked + (next-d.asked)/2
 	}
 	for i := range d.pending {
-		d.pending[i].Known = Inferred
+		d.pending[i].Late, d.pending[i].Known = true, Inferred
 	}
 	return d.endMessage(dst, at)
 }
@@ -147,7 +148,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 		d.running++
 		l.Kind = ToolStart
 		l.tool().finish()
-		l.Time = d.endedAt
+		l.Time, l.Late = d.endedAt, true
 	case "tool_execution_end":
 		d.toolEnd()
 		return dst
@@ -156,7 +157,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, l.answered()
 		l.Failed = l.broke()
 		l.Status = l.stop
-		l.Time = d.endedAt
+		l.Time, l.Late = d.endedAt, true
 		return d.after(dst)
 	case "agent_end":
 		dst = d.ended.take(dst)
@@ -191,7 +192,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 // of the request.
 func (d *piDecoder) messageStart(dst []Event) []Event {
 	l := &d.line
-	d.deltas = 0
+	d.begun, d.deltas = true, 0
 	dst = d.endMessageBefore(dst, l.Time)
 	switch l.role {
 	case "user":
@@ -199,9 +200,9 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 		l.Kind, l.Text = Prompt, firstText(l.blocks())
 	case "assistant":
 		d.end = nil // the agent goes on
-		d.begun, d.asked, d.endedAt = true, l.Time, 0
-		l.Kind, l.Usage, l.FinishReason = TurnStart, nil, ""
-		l.Known = Inferred
+		d.asked, d.endedAt = l.Time, 0
+		l.Usage, l.FinishReason = nil, ""
+		l.asks()
 	case "toolResult":
 		return d.toolResult(dst)
 	default:
@@ -218,10 +219,18 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 	if i < 0 {
 		return append(dst, Event{Kind: Notice, Time: l.Time})
 	}
+	if ev := &d.ended[i]; ev.Length > 0 && ev.Time == 0 { // they began together, and the longest has just ended
+		longest := slices.MaxFunc(d.ended, func(a, b Event) int { return cmp.Compare(a.Length, b.Length) }).Length
+		for k := range d.ended {
+			d.ended[k].Time = l.Time - longest + d.ended[k].Length
+		}
+	}
 	ev := d.ended[i]
-	ev.Time = l.Time
-	if ev.Known != Inferred { // the time is that of this line
-		ev.Arrival = l.Arrival
+	if ev.Length == 0 {
+		ev.Time = l.Time
+		if ev.Late = ev.Known == Inferred; !ev.Late { // the time is that of this line
+			ev.Arrival = l.Arrival
+		}
 	}
 	d.ended = slices.Delete(d.ended, i, i+1)
 	return append(dst, ev)
@@ -232,10 +241,17 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 func (d *piDecoder) messageEnd(dst []Event) []Event {
 	l := &d.line
 	if l.role != "assistant" {
+		if !d.begun {
+			dst = d.messageStart(dst)
+		}
+		d.begun = false
 		return dst
 	}
 	if !d.begun {
-		dst = append(d.endMessageBefore(dst, l.Time), Event{Kind: TurnStart, Time: l.Time, Known: Inferred})
+		var start piLine
+		start.Time = l.Time
+		start.asks()
+		dst = append(d.endMessageBefore(dst, l.Time), start.Event)
 		d.asked, d.endedAt = l.Time, 0
 	}
 	l.Time = 0 // of its beginning
@@ -250,8 +266,19 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 	l.Kind, l.Final = TextEnd, l.answered()
 	d.pending = append(d.pending, l.Kept())
 	d.begun, d.deltas = false, 0
+	if l.Length > 0 {
+		d.endedAt = d.asked + l.Length
+		for i := range d.pending {
+			d.pending[i].Known = Stated
+		}
+		dst = d.endMessage(dst, d.endedAt)
+	}
 	return dst
 }
+
+// asks makes the event the beginning of a model call. The time of a message is when the agent
+// asked for it, though the message is printed when it begins, or later.
+func (l *piLine) asks() { l.Kind, l.Asks, l.Start, l.Late = TurnStart, true, l.Time, true }
 
 // update handles a piece of the model's message.
 func (d *piDecoder) update() {
@@ -268,7 +295,9 @@ func (d *piDecoder) update() {
 		l.Kind, l.Text = TextEnd, nil
 	case "thinking_end":
 		l.Kind, l.Text = ThinkingEnd, nil
-	case "", "start", "text_start", "thinking_start", "toolcall_start", "toolcall_delta", "toolcall_end", "done", "error":
+	case "toolcall_start":
+		l.Kind = OtherOutput
+	case "", "start", "text_start", "thinking_start", "toolcall_delta", "toolcall_end", "done", "error":
 		l.Kind = Ignored
 	default:
 		l.Kind, l.subtype = Unknown, []byte(l.update)
@@ -287,8 +316,8 @@ func (d *piDecoder) toolEnd() {
 		c.failedAs("", nil)
 		c.brokenOff()
 	}
-	end := Event{Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival}
-	end.inferIf(d.running > 1 || len(d.ended) > 0)
+	end := Event{Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Length: l.Length, Late: true}
+	end.inferIf(l.Length == 0 && (d.running > 1 || len(d.ended) > 0))
 	d.ended = append(d.ended, hold(end)...)
 	d.running = max(0, d.running-1)
 }
@@ -337,7 +366,7 @@ func (m *piMessage) message(r *jsonscan.Reader) {
 			m.began = millis(r)
 		case "content":
 			m.content = r.Raw()
-		case "role", "model", "provider", "usage", "toolCallId", "toolName", "isError":
+		case "role", "model", "provider", "usage", "toolCallId", "toolName", "isError", "durationMs":
 			m.field(r, key)
 		}
 	}

@@ -169,13 +169,18 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	}
 	s.asked = 0
 	start := l.Event
-	start.Kind, start.Usage, start.FinishReason = TurnStart, nil, ""
+	start.Kind, start.Usage, start.FinishReason, start.Length = TurnStart, nil, "", 0
 	if l.began > 0 {
-		start.Time = min(l.began, l.Time)
+		start.Time, start.Asks = min(l.began, l.Time), true
 	}
 	dst = append(dst, start)
+	ended := l.Time
+	if l.Length > 0 && l.began > 0 { // the row is written a little later
+		ended = min(l.began+l.Length, l.Time)
+	}
 	for _, b := range l.blocks() {
-		if b.Session, b.Time, b.ModelCallID = l.Session, l.Time, l.ModelCallID; b.Kind == ToolStart {
+		if b.Session, b.Time, b.ModelCallID = l.Session, ended, l.ModelCallID; b.Kind == ToolStart {
+			b.Time = l.Time
 			b.tool().finish()
 		} else if len(b.Text) == 0 {
 			continue
@@ -183,7 +188,7 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		dst = append(dst, b.Event)
 	}
 	end := l.Event
-	end.Kind, end.Final = TurnEnd, l.answered()
+	end.Kind, end.Final, end.Time = TurnEnd, l.answered(), ended
 	if end.Failed = l.broke(); end.Failed {
 		end.Status = l.stop
 	}
@@ -207,7 +212,8 @@ func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {
 		c.failedAs("", nil)
 		c.brokenOff()
 	}
-	ev := Event{Kind: ToolEnd, Session: s.id, Time: l.Time, ID: l.ID, Tool: c.finish()}
+	ev := Event{Kind: ToolEnd, Session: s.id, Time: l.Time, ID: l.ID, Tool: c.finish(), Length: l.Length}
+	ev.inferIf(l.Length > 0) // rows of calls that ran at once are written together
 	if l.began > 0 {
 		ev.Time = min(l.began, l.Time)
 	}

@@ -20,6 +20,7 @@ const (
 	// The following are spantee's own, and no values of gen_ai.operation.name.
 	OperationBackground = "background"     // what a tool call left running
 	OperationApproval   = "await_approval" // the agent asked its user
+	OperationHook       = "hook"           // the agent ran a program of its user's
 	OperationDeltas     = "deltas"         // the events of a chat that did not fit into it
 )
 
@@ -44,7 +45,6 @@ const (
 	EventWarning            = "warning"            // the agent's warning of something other than a failure
 	EventModelUsage         = "model.usage"        // what one model used
 	EventTodoList           = "todo.list"          // the agent's plan and its progress
-	EventHook               = "hook"               // a program of the user's ran
 	EventBackgroundTimeout  = "background.timeout" // of a shell
 	EventTaskNotification   = "task.notification"  // a background task that no tool call in the stream started has ended
 )
