@@ -244,6 +244,9 @@ func (r *run) at(ev *agent.Event) moment {
 		r.clock.compare(ev.Length, ev.Arrival)
 	}
 	at := r.clock.at(stamp, ev.Arrival)
+	if at.known == agent.Stamped && ev.Known == agent.Stated {
+		at.known = agent.Stated
+	}
 	if r.events == 1 { // the run began with it
 		r.start.known, r.main.start.known, r.main.wait.known = at.known, at.known, at.known
 	}
@@ -255,9 +258,12 @@ func (r *run) stated(t instant) moment {
 	return moment{quantize(t) + r.clock.skew + r.clock.shift, agent.Stated}
 }
 
-// ownTime returns the event's own time if it states one, and at otherwise: some
-// events are printed late.
-func (r *run) ownTime(ev *agent.Event, at moment) moment {
+// endedAt returns when what an event ends has ended, if the event states that, and at otherwise:
+// some events are printed late.
+func (r *run) endedAt(ev *agent.Event, at moment) moment {
+	if ev.End != 0 {
+		return earlier(r.stated(ev.End), at)
+	}
 	if stamp := r.clock.believed(ev.Time); stamp != 0 && ev.Known != agent.Inferred && !r.agent.CoarseStamps {
 		return earlier(at, moment{r.stated(stamp).at, ev.Known})
 	}

@@ -51,8 +51,9 @@ func New(opts Options) (*Mapper, error) {
 		return nil, err
 	}
 	first := m.Input()
+	m.tick()
+	m.began = m.now
 	if p := opts.Process; p != nil {
-		m.tick()
 		whose := p.Agent
 		if d := first.current; d != nil { // Options.Agent says it
 			whose = d.Agent

@@ -30,6 +30,9 @@ func (r *run) endRoot(at moment, errorType string, took instant) {
 		a.bool(semconv.StartMissing, true)
 	}
 	r.stream.facts(a, r.facts, nil)
+	if r.startup > 0 && !r.clock.recording() {
+		a.int(semconv.StartupMillis, int64(r.startup/agent.Milliseconds))
+	}
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
 	}

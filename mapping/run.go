@@ -90,7 +90,7 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.ToolStart:
 		r.toolStart(inv, ev, at, at)
 	case agent.ToolRuns:
-		r.toolRuns(ev, at)
+		r.toolRuns(ev)
 	case agent.ToolEnd:
 		r.toolEnd(inv, ev, at, last)
 	case agent.ToolCall:

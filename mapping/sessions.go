@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"container/list"
 	"hash/maphash"
+	"time"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -369,16 +370,23 @@ func (ss *sessions) evict(s *session) {
 	ss.abandon(s, errIncomplete)
 }
 
+// longestStartup is how long after the beginning of a pipe an agent may print its first line
+// and still be taken for one that began with it.
+const longestStartup = instant(time.Minute)
+
 // nextRun begins the next run of a session.
 func (ss *sessions) nextRun(s *session, arrival instant) *run {
 	if r := ss.first; r != nil {
-		ss.first = nil
+		ss.first, r.startup = nil, arrival-ss.stream.began
 		r.session, r.before.badLines = s.id, 0
 		r.agent = s.agent
 		r.main.name = s.agent.Name
 		return r
 	}
 	r := ss.stream.newRun(s.agent, s.id, s.runs, arrival)
+	if startup := arrival - ss.stream.began; ss.stream.stats.Runs == 1 && startup < longestStartup {
+		r.startup = startup
+	}
 	if s.logged != nil {
 		r.takeLogged(s.logged)
 	}

@@ -18,6 +18,7 @@ type stream struct {
 	capture      *content.Capture
 	names        *names
 	keys         map[runKey]bool // of the latest runs
+	began        instant         // when the stream did
 	now          instant         // when the current bytes came
 	place        instant         // in a recording: counts the lines that said something about a run
 	stats        Stats

@@ -133,9 +133,10 @@ type run struct {
 		session string
 		attributes
 	}
-	seed   string // identifies the run while its session has no id
-	number int    // of the run in its session, from 1
-	ids    ids
+	startup instant // from the start of the process to the first line, if that is known
+	seed    string  // identifies the run while its session has no id
+	number  int     // of the run in its session, from 1
+	ids     ids
 	timeline
 	account
 	doubts doubts.Doubts
@@ -356,12 +357,12 @@ type tool struct {
 	mcp        bool
 	command    bool // it is a shell command
 	start      moment
-	floor      instant     // the call cannot have started earlier
-	endKnown   agent.Known // how its end is known, at best
-	awaited    spanRef     // the background work that it waited for
-	script     spanRef     // the call that made it, if that is a script
-	calls      int         // how many it made, as a script
-	repeat     int         // how often in a row this call was made; zero until its arguments are known
+	floor      instant // the call cannot have started earlier
+	endsSooner bool    // it may have ended before its end was printed
+	awaited    spanRef // the background work that it waited for
+	script     spanRef // the call that made it, if that is a script
+	calls      int     // how many it made, as a script
+	repeat     int     // how often in a row this call was made; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes

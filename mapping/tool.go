@@ -131,17 +131,18 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 }
 
-// toolRuns handles that a call has waited for others, and begins to run.
-func (r *run) toolRuns(ev *agent.Event, at moment) {
+// toolRuns handles that a call, which may have waited for others, runs: since the last of them
+// ended.
+func (r *run) toolRuns(ev *agent.Event) {
 	if t := r.tools[string(ev.ID)]; t != nil {
-		t.start = later(t.start, at)
+		t.start = later(t.start, t.inv.busy.ended)
 	}
 }
 
 // toolEnd handles the end of a call. last is when the previous line was printed.
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant) {
 	t := r.tools[string(ev.ID)]
-	end, known := r.ownTime(ev, at), ev.Known
+	end, sooner := r.endedAt(ev, at), ev.Known == agent.Inferred
 	if t != nil && end.at < t.start.at {
 		end = at
 	}
@@ -150,11 +151,17 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 		start = end.minus(ev.Length)
 	}
 	missing := t == nil
+	if ev.Start != 0 {
+		start = earlier(r.stated(ev.Start), end)
+	}
 	switch {
 	case missing:
 		t = r.toolStart(inv, ev, at, start)
-	case ev.Length > 0 && r.clock.guesses(end.atBest(ev.Known)): // its end was printed late, perhaps with others'
-		end, known = earlier(t.start.plus(ev.Length), end), agent.Stated
+	case ev.Start != 0:
+		r.correctStart(t, start)
+		t.start = later(t.start, start)
+	case ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
+		end, sooner = earlier(t.start.plus(ev.Length), end), false
 	case ev.Length > 0 && r.agent.EndsOnTime:
 		r.correctStart(t, start)
 		t.start = later(t.start, start)
@@ -172,8 +179,11 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	case off < -maxDeviation:
 		t.start = t.start.inferred()
 	}
-	t.endKnown = known
+	t.endsSooner = sooner
 	r.outcome(t, ev, end, missing)
+	if !r.clock.guesses(end) { // what goes on begins with the line of the end
+		r.notAskedYet(inv, at)
+	}
 }
 
 // shareTime splits the time between two stamps of a recording into halves. The model's
@@ -238,8 +248,8 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.log.last) + quantum)
 		t.start = t.start.notBefore(caller.end.at)
 	}
-	t.endKnown = ev.Known
-	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
+	t.endsSooner = ev.Known == agent.Inferred
+	r.outcome(t, ev, r.clock.after(t.start, r.endedAt(ev, at)), false)
 }
 
 // outcome ends a call with the outcome that its last line states.
@@ -303,7 +313,10 @@ func (r *run) endTool(t *tool, at moment, errorType, status string) moment {
 		parent = t.script
 	}
 	s := r.newSpan(t.ref(), parent, inv, t.name)
-	s.program, s.start, s.end = cmp.Or(t.executable, t.skill), t.start, at.atBest(t.endKnown)
+	s.program, s.start, s.end = cmp.Or(t.executable, t.skill), t.start, at
+	if t.endsSooner {
+		s.end = at.inferred()
+	}
 	a := &s.attributes
 	if t.calls > 0 {
 		a.int(semconv.ToolCalls, int64(t.calls))
@@ -494,7 +507,7 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at moment) {
 
 // endTask handles the end of work that the run left running.
 func (r *run) endTask(ev *agent.Event, at moment) {
-	at = r.ownTime(ev, at)
+	at = r.endedAt(ev, at)
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
 		if ev.Length > 0 {

@@ -91,6 +91,7 @@ type codexThread struct {
 	speaking bool    // the model call goes on
 	counted  bool    // its tokens are known
 	failed   bool    // the run reported an error
+	spoke    Instant // when the model began to say the next message, 0 if that is not known
 	total    Usage   // of the thread so far
 }
 
@@ -99,6 +100,8 @@ type codexCall struct {
 	id      []byte
 	script  bool           // which makes calls itself
 	outcome Tool           // what was reported of it besides its output
+	began   Instant        // by its item, 0 if that has no time
+	ended   Instant
 	started []*codexThread // the sub-agents that it started
 }
 
@@ -469,7 +472,9 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 	case typ == "message" && l.role == "assistant":
 		dst = d.speak(t, dst)
 		for _, text := range l.texts {
-			dst = append(dst, d.said(t, TextMessage, text))
+			ev := d.said(t, TextMessage, text)
+			ev.Start, t.spoke = t.spoke, 0
+			dst = append(dst, ev)
 		}
 		if end := d.event(t, RunEnd); !t.tasks && t.call == nil {
 			t.end = held{end}
@@ -563,6 +568,9 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	t.calls = slices.DeleteFunc(t.calls, func(call codexCall) bool {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
+		}
+		if call.began > 0 && call.began < call.ended && call.ended <= ev.Time { // its rows are written earlier, and later
+			ev.Start, ev.End = call.began, call.ended
 		}
 		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
 		if c.ErrorType == "" {
@@ -659,6 +667,9 @@ var (
 func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	l := &d.line
 	isCall := codexCalls[string(l.itemType)]
+	if string(l.itemType) == "agent_message" {
+		t.spoke = l.Start
+	}
 	if !isCall && !codexItems[string(l.itemType)] {
 		isCall = l.isCall
 		l.typ, l.subtype = l.subtype, l.itemName
@@ -674,6 +685,7 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	switch {
 	case own != nil:
 		own.end(l.Tool)
+		own.began, own.ended = l.Start, l.completed
 	case script == nil && spawn:
 		own = t.callInFlight(nil)
 	}
@@ -684,7 +696,7 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 		return dst
 	}
 	ev := d.event(t, ToolCall)
-	ev.ID, ev.Tool, ev.Start, ev.Time = l.ID, l.Tool, l.Start, cmp.Or(l.completed, l.Time)
+	ev.ID, ev.Tool, ev.Start, ev.End = l.ID, l.Tool, l.Start, l.completed
 	if script != nil {
 		ev.ToolCallID = script.id
 	}

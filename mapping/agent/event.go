@@ -58,8 +58,8 @@ const (
 	TextEnd         // the end of a text: Final
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
-	ToolRuns        // a call that has waited for others begins to run: ID
-	ToolEnd         // ID, Tool, Length
+	ToolRuns        // a call, which may have waited for others, runs: ID
+	ToolEnd         // ID, Tool, Length, Start, End
 	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query if the line has it, Status, Failed
@@ -84,7 +84,8 @@ type Event struct {
 	Time    Instant // the time that the agent states
 	Known   Known   // how Time is known: Stated, Stamped, or Inferred if it may have happened earlier
 	Late    bool    // Time is not when the line was printed: in a live stream, its arrival tells more
-	Start   Instant // when it began, if that was before it was printed
+	Start   Instant // when it began by the agent's own clock, if that was before it was printed
+	End     Instant // when it ended by that clock, if it states that
 	Arrival Instant // when its line came
 	Type    string  // of its line, if unknown; set by Decoder
 

@@ -112,7 +112,7 @@ func (d *piDecoder) after(dst []Event) []Event {
 
 func (d *piDecoder) events(dst []Event) []Event {
 	l := &d.line
-	if l.began > 0 {
+	if l.began > 0 && bytes.HasPrefix(l.typ, []byte("message_")) { // other lines repeat messages
 		l.Time = l.began
 	}
 	switch typ := string(l.typ); {
@@ -219,15 +219,15 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 	if i < 0 {
 		return append(dst, Event{Kind: Notice, Time: l.Time})
 	}
-	if ev := &d.ended[i]; ev.Length > 0 && ev.Time == 0 { // they began together, and the longest has just ended
+	if ev := &d.ended[i]; ev.Length > 0 && ev.End == 0 && l.recorded { // they began together, and the longest has just ended
 		longest := slices.MaxFunc(d.ended, func(a, b Event) int { return cmp.Compare(a.Length, b.Length) }).Length
 		for k := range d.ended {
-			d.ended[k].Time = l.Time - longest + d.ended[k].Length
+			d.ended[k].End = l.Time - longest + d.ended[k].Length
 		}
 	}
 	ev := d.ended[i]
+	ev.Time = l.Time
 	if ev.Length == 0 {
-		ev.Time = l.Time
 		if ev.Late = ev.Known == Inferred; !ev.Late { // the time is that of this line
 			ev.Arrival = l.Arrival
 		}
