@@ -149,7 +149,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	}
 	errorType := ""
 	if end.Failed {
-		errorType = r.stream.names.pass(end.Status)
+		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
@@ -184,7 +184,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.Answered()
+	said := r.apart && r.agent.Log && (r.main.answered() || r.doubts.Answered())
 	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
 	broke := why
 	if r.failure.reported && why == errIncomplete {

@@ -59,9 +59,8 @@ type Agent struct {
 	// Lengths says that lines have no timestamps, but say how long what they are about took.
 	Lengths bool
 
-	// EndsAtEOF says that the stream has no result: a run whose last turn was an
-	// answer succeeds when the stream ends.
-	EndsAtEOF bool
+	// ends are the lines that can end a run: see settle.
+	ends endings
 
 	// Log says that the lines come from a session log, a separate file in which every run
 	// begins with a RunStart.
@@ -129,6 +128,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		reader := d.begin(r.I == 0)
 		l := reader.head()
 		l.Arrival, l.input, l.recorded = text.Arrival, text.Input, text.Recorded
+		l.ends = d.Agent.ends
 		start := r.I
 		for key := range r.Members() {
 			reader.field(r, key)

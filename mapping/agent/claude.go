@@ -29,11 +29,20 @@ var claude = Agent{
 		"type=rate_limit_event rate_limit_info.status",
 		"type=result subtype is_error total_cost_usd num_turns session_id",
 	),
+	ends: claudeEnds,
 	Lines: shapes(
 		"uuid session_id", "parent_tool_use_id", "type=stream_event event",
 		"type=control_request request_id request", "type=control_response response",
 	),
 	TurnEnds: true,
+}
+
+// claudeEnds are the ends of runs of all agents that print Claude Code's lines.
+var claudeEnds = endings{
+	"result": {
+		"is_error": failedIf, "subtype": subtype, "error": failedWith, "errors": failedWith, "api_error_status": failedWith,
+	},
+	"system/task_notification": {"status": only("completed"), "error": failedWith}, // of a sub-agent that worked on alone
 }
 
 // A claudeDialect describes how an agent that prints Claude Code's lines deviates
@@ -196,7 +205,10 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 		l.Kind = Notice
 	default:
 		l.Kind, l.ID = TaskEnd, l.task
-		l.Failed = l.Status != "completed"
+		if notified {
+			l.settle(&l.Event)
+		}
+		l.Failed = l.Failed || l.Status != "completed"
 		l.Time = cmp.Or(l.Time, l.ended)
 		l.Facts.text(semconv.TaskDetail, Full, l.summary)
 		if t != nil {

@@ -31,9 +31,12 @@ var claudeLog = Agent{
 		"type=last-prompt lastPrompt sessionId",
 	),
 	TurnEnds: true,
-	Folders:  Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
-	Log:      true,
-	Kin:      claudeKin,
+	ends: endings{"assistant": {
+		"type": succeeded, "error": failedWith, "isApiErrorMessage": failedIf, "apiErrorStatus": failedWith, "message.error": failedWith,
+	}},
+	Folders: Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
+	Log:     true,
+	Kin:     claudeKin,
 
 	CopiesNameless: true,
 }
@@ -483,6 +486,7 @@ func (d *claudeLogDecoder) prompt(text []byte) Event {
 func (d *claudeLogDecoder) runEnd(failure string) Event {
 	ev := d.event(RunEnd)
 	ev.Status, ev.Failed = failure, failure != ""
+	d.line.settle(&ev)
 	return ev
 }
 

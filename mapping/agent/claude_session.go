@@ -273,6 +273,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Status = semconv.ErrorOther
 		}
 	}
+	l.settle(ev)
 	ev.Early = s.answer != 0 && s.answer != s.said && s.answer == maphash.Bytes(d.seed, ev.Text)
 	s.said, s.answer = 0, 0
 	s.nested, s.fault, s.subagentUsage, s.input, s.hidden = false, "", Usage{}, 0, 0

@@ -23,6 +23,10 @@ var codex = Agent{
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
 	Joined: &codexLog,
+	ends: endings{
+		"turn.completed": {"type": succeeded, "error": failedWith},
+		"turn.failed":    {"error": failedWith},
+	},
 	Proof: shapes(
 		"type=thread.started thread_id !id !data",
 		"type=item.started|item.updated|item.completed item.id=item_* item.type",
@@ -97,10 +101,10 @@ func (d *codexDecoder) classify() {
 		if !d.begun && d.thread != nil { // another turn of the thread
 			l.Kind = TurnStart
 		}
-	case "turn.completed":
-		l.Kind = RunEnd
-	case "turn.failed":
-		l.Kind, l.Failed, l.Status = RunEnd, true, "failed"
+	case "turn.completed", "turn.failed":
+		l.Kind, l.Failed, l.Status = RunEnd, string(l.typ) == "turn.failed", "failed"
+		l.settle(&l.Event)
+		l.Facts.codexStatus(l.Text)
 	case "error":
 		l.Kind = RunError
 		l.retry()
@@ -332,6 +336,17 @@ func (l *codexLine) finishTool(itemType []byte) {
 		c.failed()
 	}
 	c.finish()
+}
+
+// codexStatus records the HTTP status that an error's text states, as in "unexpected status
+// 401 Unauthorized: .." and "exceeded retry limit, last status: 429 Too Many Requests".
+func (f *Facts) codexStatus(text []byte) {
+	for _, before := range []string{"unexpected status ", "last status: "} {
+		_, rest, ok := bytes.Cut(text, []byte(before))
+		if status, _ := (&jsonscan.Reader{B: rest[:min(len(rest), 3)]}).Int(); ok && status >= 100 {
+			f.int(semconv.HTTPResponseStatus, status)
+		}
+	}
 }
 
 // retry distinguishes "Reconnecting... 2/5" from an error that ends the run.

@@ -27,6 +27,11 @@ var codexLog = Agent{
 		LogOf: "*/*/*/rollout-*-%s.jsonl",
 	},
 	Log: true,
+	ends: endings{
+		"event_msg/task_complete": {"type": succeeded, "payload.error": failedWith},
+		"event_msg/turn_complete": {"type": succeeded, "payload.error": failedWith},
+		"response_item/message":   {"type": succeeded, "payload.error": failedWith}, // in builds without the lines above
+	},
 	Kin: func(_ string, rows iter.Seq[*Marks]) (kin []string, all bool) {
 		for _, id := range firstValues(rows, "payload", "id", "session_id", "parent_thread_id", "forked_from_id") {
 			kin = append(kin, "codex "+id)
@@ -111,7 +116,8 @@ type codexRow struct {
 	parent, fork    []byte   // the threads that the row's one comes from
 	child           []byte   // the thread of a sub-agent
 	turn            []byte
-	last, total     Usage // of the last model call, and of the thread
+	last, total     Usage  // of the last model call, and of the thread
+	response        []byte // the id of that call
 
 	itemName  []byte
 	completed Instant // when an item was, 0 if the row does not say
@@ -295,6 +301,12 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 				l.total.read(r)
 			}
 		}
+	case "usage": // of a token_usage_record
+		l.last.read(r)
+	case "thread_token_usage":
+		l.total.read(r)
+	case "response_id":
+		l.response = readID(r)
 	case "reason":
 		l.Status = enum(r.Str())
 	}
@@ -407,6 +419,8 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 		return d.item(t, dst)
 	case "event_msg":
 		return d.message(t, dst)
+	case "token_usage_record":
+		return d.tokens(t, dst)
 	default:
 		if !codexRows[string(l.typ)] {
 			return append(dst, d.event(t, Unknown))
@@ -437,7 +451,10 @@ func (d *codexLogDecoder) finish(t *codexThread, dst []Event, failure string) []
 	}
 	t.running, t.end = false, nil
 	ev := d.event(t, RunEnd)
-	ev.Text, ev.Status, ev.Failed = d.line.Text, failure, failure != ""
+	ev.Text, ev.Status, ev.Failed = d.line.Text, cmp.Or(failure, "failed"), failure != ""
+	if d.line.settle(&ev); ev.Failed {
+		ev.Facts.codexStatus(ev.Text)
+	}
 	if t.call != nil {
 		ev.Kind, ev.ID = TaskEnd, t.id
 		if !ev.Failed {
@@ -472,6 +489,7 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 			dst = append(dst, d.said(t, TextMessage, text))
 		}
 		if end := d.event(t, RunEnd); !t.tasks && t.call == nil {
+			d.line.settle(&end)
 			t.end = held{end}
 		}
 	case typ == "message" && l.role == "user":
@@ -553,7 +571,9 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	switch {
 	case bytes.Contains(head[:min(len(head), 200)], []byte("rejected by user")):
 		c.rejected()
-	case bytes.HasPrefix(text, []byte("aborted")):
+	case bytes.HasPrefix(text, []byte("unsupported ")) && bytes.Contains(head, []byte("call: ")):
+		c.ErrorType, c.Reason = semconv.ErrorToolNotFound, "there is no such tool"
+	case bytes.HasPrefix(text, []byte("aborted")), !headed && bytes.Contains(head, []byte(`\naborted by user`)):
 		c.failed()
 		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"
 	case bytes.HasPrefix(text, []byte("Script failed")):
@@ -691,8 +711,9 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	return append(t.release(dst), ev)
 }
 
-// tokens appends what a model call used. A count that repeats the thread's total is about
-// something else, such as the limits of the account.
+// tokens appends what a model call used. Since 0.171, a token_usage_record states it before
+// the token_count does. A count that repeats the thread's total is about something else, such
+// as the limits of the account.
 func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 	l := &d.line
 	used := l.last
@@ -716,6 +737,6 @@ func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 	}
 	t.speaking, t.counted = false, true
 	ev := d.event(t, TurnEnd)
-	ev.Usage = &used
+	ev.Usage, ev.ModelCallID = &used, l.response
 	return append(dst, ev)
 }

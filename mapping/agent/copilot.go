@@ -18,8 +18,9 @@ import (
 // sub-agents are interleaved with the agent's and have an agentId. The session id may
 // come only with the last line.
 //
-// The session log has the same lines. A run is a prompt and what follows it up to the last
-// end of a turn before the next prompt.
+// The session log has the same lines, but for those that are ephemeral. A run is a prompt and
+// what follows it up to the last end of a turn before the next prompt. The stream's last run
+// has a result as well.
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
@@ -44,6 +45,12 @@ var copilot = Agent{
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
 	Lines: shapes("type=*.*|abort data id timestamp parentId", "type=result sessionId exitCode usage"),
+	ends: endings{
+		"result":             {"exitCode": only("0"), "error": failedWith},
+		"session.shutdown":   {"data.shutdownType": anyBut("error"), "data.errorReason": failedWith, "data.error": failedWith},
+		"assistant.turn_end": {"type": succeeded, "data.error": failedWith}, // of the session log
+		"assistant.message":  {"type": succeeded, "data.error": failedWith}, // with providers without turns
+	},
 	Kin: func(path string, _ iter.Seq[*Marks]) (kin []string, all bool) {
 		if filepath.Base(path) != "events.jsonl" { // the session log has the stream's lines
 			return nil, true
@@ -79,6 +86,7 @@ type copilotSession struct {
 	model   []byte // selected at its start
 	facts   Facts  // of its runs
 	runs    int    // since the totals were last stated
+	log     bool   // its lines are a session log's
 	resumed bool   // its totals are not those of these runs
 	total   Usage  // as last stated
 	own     Usage  // of the model calls since then
@@ -119,10 +127,18 @@ func (d *copilotDecoder) newSession() {
 
 func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
 	dst = d.early.take(dst)
+	d.breakOff()
 	if d.end == nil && !d.final {
 		return dst
 	}
 	return d.endRun(dst)
+}
+
+// breakOff forgets the end of a stream's run that no result ended.
+func (d *copilotDecoder) breakOff() {
+	if !d.log && d.answer != nil && !d.answer[0].Failed {
+		d.answer = nil
+	}
 }
 
 // endRun appends the end of a run that has ended, by session.shutdown or as far as its own
@@ -146,6 +162,7 @@ func (d *copilotDecoder) endsHere() {
 	if d.broke {
 		end.Failed, end.Status, end.Text = true, d.fault, l.fault
 	}
+	l.settle(&end)
 	d.answer, d.final = hold(end), d.broke || !d.call().tools
 }
 
@@ -155,6 +172,7 @@ func (d *copilotDecoder) goesOn() { d.answer, d.final, d.broke = nil, false, fal
 func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
 	l.name = string(l.typ)
+	d.log = d.log && !l.ephemeral
 	if l.name == "result" && len(l.session) == 0 && !l.ExitCode.Known { // another agent's
 		return append(dst, Event{Kind: Unknown})
 	}
@@ -202,6 +220,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	}
 	switch {
 	case l.name == "session.start" && len(d.session) > 0 && !bytes.Equal(l.session, d.session):
+		d.breakOff()
 		dst = d.endRun(dst)
 		d.newSession()
 	case l.name == "session.resume" && d.begun: // it was killed
@@ -210,7 +229,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	from := len(dst)
 	switch {
 	case (l.name == "session.start" || l.name == "session.resume") && !d.begun: // it waits for a prompt
-		d.over, d.resumed = true, d.resumed || l.name == "session.resume"
+		d.over, d.log, d.resumed = true, true, d.resumed || l.name == "session.resume"
 		if len(l.session) > 0 {
 			d.session = bytes.Clone(l.session)
 		}
@@ -530,6 +549,7 @@ func (d *copilotDecoder) shutdown() {
 	if d.runs == 1 && !d.resumed {
 		end.Facts = l.Facts
 	}
+	l.settle(&end)
 	end.SessionUsage = d.since(l.total)
 	d.end, d.answer = hold(end), nil
 	l.Time = 0
@@ -571,6 +591,7 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	if l.ExitCode.Known && l.ExitCode.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
 	}
+	l.settle(&l.Event)
 	return append(dst, l.Event)
 }
 
@@ -589,7 +610,7 @@ type copilotLine struct {
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
-	success            bool
+	success, ephemeral bool
 	total              *Usage
 }
 
@@ -621,6 +642,8 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 		l.id = r.Str()
 	case "agentId":
 		l.agent = readID(r)
+	case "ephemeral":
+		l.ephemeral = r.Bool()
 	case "sessionId":
 		l.session = readID(r)
 	case "exitCode":

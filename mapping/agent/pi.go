@@ -26,6 +26,9 @@ var pi = Agent{
 		"type=tool_execution_end toolCallId toolName isError",
 		"type=turn_end message toolResults",
 	),
+	ends: endings{"agent_end": {
+		"messages.stopReason": anyBut("error", "aborted"), "messages.errorMessage": failedWith, "error": failedWith, "errorMessage": failedWith,
+	}},
 	Alone: shapes("type=session version id=????????-????-????-????-???????????? timestamp=*-*T*:* cwd"),
 	Lines: shapes(
 		"type=session version id cwd",
@@ -304,6 +307,7 @@ func (d *piDecoder) holdEnd() {
 	if l.broke() {
 		end.Failed, end.Status, end.Text = true, l.stop, l.fault
 	}
+	l.settle(&end)
 	d.end = hold(end)
 }
 

@@ -26,6 +26,9 @@ var piLog = Agent{
 		"type=compaction timestamp summary tokensBefore",
 		"type=session_info|branch_summary|custom|custom_message|label id parentId timestamp",
 	),
+	ends: endings{"message": {
+		"message.stopReason": anyBut("error", "aborted"), "message.errorMessage": failedWith,
+	}},
 	Lines:    shapes("type=session id timestamp cwd"),
 	TurnEnds: true,
 	Folders:  Folders{Default: ".pi/agent", Names: []string{"sessions"}},
@@ -188,9 +191,11 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		end.Status = l.stop
 	}
 	if end.Final || end.Failed {
-		s.end = hold(Event{
+		over := Event{
 			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: l.fault,
-		})
+		}
+		l.settle(&over)
+		s.end = hold(over)
 	}
 	return append(dst, end)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -117,23 +118,44 @@ func (f *Facts) read(r *jsonscan.Reader, table factTable, name []byte) {
 	}
 }
 
-// readFailure reads the text and the name of an error: a text, or an object such as
-// {"message":..,"code":..} or {"name":..,"data":{"message":..}}.
+// A fault is what an error says.
+type fault struct {
+	text   []byte
+	name   string
+	status int64 // of HTTP, 0 if none is stated
+}
+
+// readFailure reads the text and the name of an error.
 func readFailure(r *jsonscan.Reader) (text []byte, name string) {
+	f := readFault(r)
+	return f.text, f.name
+}
+
+// readFault reads an error: a text, or an object such as {"message":..,"code":..},
+// {"name":..,"data":{"message":..}} or {"message":..,"codex_error_info":..}.
+func readFault(r *jsonscan.Reader) (f fault) {
 	if r.Peek() == '"' {
-		return r.Str(), ""
+		f.text = r.Str()
+		return f
 	}
 	for key := range r.Members() {
 		switch string(key) {
 		case "message":
-			text = r.Str()
+			f.text = r.Str()
 		case "code", "type", "name":
-			name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
+			f.name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
+		case "statusCode", "http_status_code":
+			f.status, _ = r.Int()
 		case "data":
-			text, _ = readFailure(r)
+			inner := readFault(r)
+			f.text, f.status = inner.text, cmp.Or(inner.status, f.status)
+		case "codex_error_info": // {"http_connection_failed":{"http_status_code":401}}
+			for range r.Members() {
+				f.status = cmp.Or(readFault(r).status, f.status)
+			}
 		}
 	}
-	return text, name
+	return f
 }
 
 // finishReasons maps providers' finish reasons to the conventions'.
