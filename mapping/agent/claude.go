@@ -126,7 +126,9 @@ func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
 	switch string(l.subtype) {
 	case "init":
-		l.Kind = RunStart
+		if l.Kind = RunStart; s.stale { // of the run that has begun
+			l.Kind, s.stale = Ignored, false
+		}
 		if version := l.Facts.Find(semconv.AgentVersion); version != nil {
 			s.resumable = d.resumable && resumesTotals(version.Text)
 		}
@@ -242,7 +244,7 @@ func (d *claudeDecoder) subagentRetry() {
 func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
-	a.works, s.nested = true, s.nested || len(l.Parent) > 0
+	a.works, s.stale, s.nested = true, false, s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.fault) > 0 || d.isAPIError(firstText(l.blocks)) {
 		return d.failed(s, dst)
 	}

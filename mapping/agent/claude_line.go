@@ -32,6 +32,8 @@ type claudeLine struct {
 
 	eventType, deltaType []byte // of a stream_event
 
+	notified bool // the result answers the end of background work, not a prompt
+
 	total  claudeTotal // of the process so far
 	number int64       // of the result in the process, from 1; 0 if it is not stated
 }
@@ -106,6 +108,8 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "total_cost_usd":
 		l.total.usage.readCost(r)
+	case "origin":
+		readMember(r, "kind", func() { l.notified = string(r.Str()) == "task-notification" })
 	case "result_index":
 		if n, ok := r.Int(); ok {
 			l.number = n + 1

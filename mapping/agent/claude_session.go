@@ -16,6 +16,7 @@ type claudeSession struct {
 	agents        map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
 	tasks         map[string]*claudeTask
 	calls         map[string]callTrait // the open tool calls, with what the lines of their ends lack
+	stale         bool                 // nothing has come since the result of a run that did not work: see isStale
 	nested        bool                 // a sub-agent has worked since the last result
 	fault         string               // why the last model call failed, "" if it did not
 	total         claudeTotal          // of the process, from the last result
@@ -207,6 +208,14 @@ func resumesTotals(version []byte) bool {
 	return true
 }
 
+// isStale reports whether a result only answers that background work of an earlier process has
+// ended. A resumed process prints one before it reads its prompt, with another init line behind
+// it: it ends no run.
+func (d *claudeDecoder) isStale(s *claudeSession) bool {
+	l := &d.line
+	return l.notified && !l.Failed && l.usage.Input+l.usage.Output == 0 && s.agents[""] == nil
+}
+
 // result appends the end of a run. A process may have several runs, but reports
 // cost, models and the time in the API since the process began, or since the session began.
 func (d *claudeDecoder) result(dst []Event) []Event {
@@ -214,6 +223,10 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
+	}
+	if d.isStale(s) {
+		s.total, s.stale = l.total, true
+		return append(dst, Event{Kind: Ignored, Session: l.Session})
 	}
 	used := l.usage
 	if l.number == 0 { // then only the usage, with the sub-agents', shows another process
