@@ -203,6 +203,7 @@ type invocation struct {
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
 	ended      bool
+	failure    string // how it failed, "" if it did not or only with its call
 }
 
 // An agentState says whether an agent without a current turn waits for the model.

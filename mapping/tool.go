@@ -253,6 +253,9 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	} else {
 		nested = nil
 	}
+	if nested := r.nested[t.id]; nested != nil {
+		nested.failure = r.stream.names.pass(call.SubagentError)
+	}
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.current() == nil {
 		t.inv.dialog.ask(content.Message("tool", []content.Value{
@@ -406,7 +409,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
 	s.addNotices(inv.notices)
 	s.addFirstChunk(inv.start, inv.firstChunk)
-	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
+	s.errorType, s.content = cmp.Or(errorType, inv.failure), inv.dialog.attributes(r.stream.capture)
 	r.emit(held{span: s, times: inv})
 	return s.end
 }

@@ -120,7 +120,7 @@ func TestGrace(t *testing.T) {
 		success    = "../../testdata/cursor/parallel-tools.jsonl"
 		failure    = "../../testdata/cursor/result-error.jsonl"
 		background = "../../testdata/cursor/background-of-earlier-run.jsonl"
-		stale      = "../../testdata/claude/stale-result.jsonl"
+		stale      = "../../testdata/claude/resumed-notified.jsonl"
 	)
 	for _, tc := range []struct {
 		name   string

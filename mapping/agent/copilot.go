@@ -68,6 +68,7 @@ type copilotDecoder struct {
 	calls   map[string]*copilotCall // the current model calls, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
+	agents  map[string]string       // how sub-agents ended, by the calls that started them: "incomplete" if they have not
 	names   map[string]string       // of the tools that messages ask for, by call
 	running map[string]bool         // tool calls that have started
 	fault   string                  // the last error's type
@@ -108,6 +109,8 @@ type copilotCall struct {
 	thoughts     bool   // it has printed thinking
 	thoughtDelta bool   // since the last whole block of thinking
 	fault        string // the type of an error after which nothing came
+	retries      bool   // that error was a failed attempt, which may be repeated
+	failed       Facts  // of that attempt
 }
 
 // newRun resets the state for another run of the session.
@@ -115,7 +118,7 @@ func (d *copilotDecoder) newRun() {
 	*d = copilotDecoder{
 		lineOf: d.lineOf, copilotSession: d.copilotSession,
 		over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
-		names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
+		agents: map[string]string{}, names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
 	}
 }
 
@@ -171,7 +174,9 @@ func (d *copilotDecoder) goesOn() { d.answer, d.final, d.broke = nil, false, fal
 
 func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
-	l.name = string(l.typ)
+	if l.name = string(l.typ); l.name == "session.usage_record" { // of the log
+		l.name = "assistant.usage"
+	}
 	d.log = d.log && !l.ephemeral
 	if l.name == "result" && len(l.session) == 0 && !l.ExitCode.Known { // another agent's
 		return append(dst, Event{Kind: Unknown})
@@ -180,10 +185,13 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 	d.early = nil
 	dst = d.lineEvents(dst)
 	switch {
+	case len(early) > 0 && l.precedes(&early[0]):
+		if early[0].Kind == ToolEnd {
+			early[0].Tool.SubagentError = d.agents[string(l.ID)]
+		}
+		dst = append(dst, early...)
 	case l.Kind == Unknown, l.Kind == Notice && l.Notice == "":
 		d.early = early
-	case len(early) > 0 && l.precedes(&early[0]):
-		dst = append(dst, early...)
 	default:
 		dst = slices.Insert(dst, from, early...)
 	}
@@ -194,7 +202,7 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 // few milliseconds out of order.
 func (l *copilotLine) precedes(end *Event) bool {
 	switch l.name {
-	case "tool.execution_start":
+	case "tool.execution_start", "subagent.completed", "subagent.failed":
 		return end.Kind == ToolEnd && bytes.Equal(end.ID, l.ID)
 	case "assistant.usage":
 		return end.Kind == TurnEnd
@@ -252,8 +260,11 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		}
 		return append(dst, l.Event)
 	}
-	if len(l.agent) > 0 {
+	switch {
+	case len(l.agent) > 0:
 		l.Parent = d.parent()
+	case l.name == "subagent.started":
+		l.Parent = l.ID
 	}
 	idle := d.final
 	dst = d.classify(dst)
@@ -383,12 +394,32 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind = ToolEnd
 		l.finishTool()
 		delete(d.open, string(l.ID))
-		if len(l.ID) > 0 && !d.running[string(l.ID)] {
+		failure, delegates := d.agents[string(l.ID)]
+		l.Tool.SubagentError = failure
+		if len(l.ID) > 0 && !d.running[string(l.ID)] || delegates && failure == semconv.ErrorIncomplete {
 			return d.holdEnd(dst)
 		}
 	case "subagent.started":
 		if len(l.agent) == 0 && len(d.started) < maxSessions {
 			d.started = append(d.started, bytes.Clone(l.ID))
+		}
+		l.Kind = Notice // of which the sub-agent's span begins
+		remember(d.agents, l.ID, semconv.ErrorIncomplete)
+	case "subagent.completed": // its call may have ended
+		l.Kind, l.Parent = Notice, nil
+		remember(d.agents, l.ID, "")
+	case "subagent.failed":
+		l.Kind, l.Parent = Notice, nil
+		remember(d.agents, l.ID, cmp.Or(l.code, "error"))
+	case "model.call_start":
+		return d.asks(dst)
+	case "model.call_failure":
+		c := d.call()
+		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Kept().Facts
+		l.Kind = Notice
+	case "assistant.turn_retry":
+		if !d.retry() {
+			l.Kind, l.Notice = Notice, semconv.EventRetry
 		}
 	case "session.error":
 		d.fail(cmp.Or(l.code, "error"))
@@ -430,21 +461,48 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
 	"assistant.tool_call_delta", "assistant.streaming_delta", "assistant.server_tool_progress",
 	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
-	"assistant.fusion_phase_failed", "model.call_start", "model.call_end", "model.call_finished", "model.call_failure",
+	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_final_result", "tool.shell_output",
 	"tool.user_requested", "tool.execution_partial_result", "tool.execution_progress", "tool_search.activated",
-	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.completed",
-	"subagent.failed", "subagent.selected", "subagent.deselected", "hook.start", "hook.end", "hook.progress", "system.message",
+	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.selected", "subagent.deselected", "hook.start", "hook.end", "hook.progress", "system.message",
 	"system.notification", "pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
 	"mcp.prompts.list_changed", "mcp.oauth_required", "mcp.oauth_completed", "mcp.headers_refresh_required",
 	"mcp.headers_refresh_completed", "mcp_app.tool_call_complete", "command.queued", "command.execute", "command.completed",
 	"commands.changed", "capabilities.changed", "ui.ephemeral_query", "factory.run_started", "factory.run_updated",
 	"factory.run_settled")
 
+// asks handles the beginning of a model call.
+func (d *copilotDecoder) asks(dst []Event) []Event {
+	l := &d.line
+	c := d.call()
+	if d.retry() {
+		return append(dst, l.Event)
+	}
+	if c.begun && (c.message != nil || c.ended) {
+		*c = copilotCall{turn: c.turn, begun: true}
+	}
+	c.begun, l.Kind = true, TurnStart
+	return append(dst, l.Event)
+}
+
+// retry makes the current line the retry of a failed attempt, if there was one.
+func (d *copilotDecoder) retry() bool {
+	l, c := &d.line, d.call()
+	if !c.retries {
+		return false
+	}
+	reason := l.Facts
+	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, c.failed
+	l.Facts.merge(reason)
+	c.fault, c.retries, c.failed = "", false, nil
+	return true
+}
+
 // fail handles an error, which breaks off a model call that is not over.
 func (d *copilotDecoder) fail(fault string) {
 	l := &d.line
 	d.fault = fault
 	c := d.call()
+	c.retries = false
 	if c.message == nil && !c.called {
 		c.fault = fault
 	}
@@ -550,9 +608,19 @@ func (d *copilotDecoder) shutdown() {
 		end.Facts = l.Facts
 	}
 	l.settle(&end)
-	end.SessionUsage = d.since(l.total)
+	d.stated(&end, d.since(l.total))
 	d.end, d.answer = hold(end), nil
 	l.Time = 0
+}
+
+// stated sets what the session used at the end of its run. In a session of one run, it is the
+// run's.
+func (d *copilotDecoder) stated(end *Event, used *Usage) {
+	if d.runs == 1 && !d.resumed {
+		end.Usage = used
+	} else {
+		end.SessionUsage = used
+	}
 }
 
 // since returns what the session used since its totals were last stated. In a session that was
@@ -584,9 +652,7 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	}
 	l.Kind = RunEnd
 	if d.end != nil {
-		if l.SessionUsage = d.end[0].SessionUsage; d.runs == 1 && !d.resumed { // all of it is this run's
-			l.Usage, l.SessionUsage = l.SessionUsage, nil
-		}
+		l.Usage, l.SessionUsage = d.end[0].Usage, d.end[0].SessionUsage
 	}
 	if l.ExitCode.Known && l.ExitCode.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
@@ -686,6 +752,34 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		}
 	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
 		l.used().count(r, key)
+	case "usage": // of a session.usage_record
+		for key := range r.Members() {
+			l.data(r, key)
+		}
+	case "duration":
+		l.Length = millis(r)
+	case "timeToFirstTokenMs":
+		l.FirstToken = readMillis(r)
+	case "copilotVersion":
+		l.Facts.word(semconv.AgentVersion, wordOf(r))
+	case "statusCode":
+		l.Facts.read(r, resultFacts, key)
+	case "retryAttempt": // the failed one, from 0
+		if n, ok := r.Int(); ok {
+			l.Facts.int(semconv.Attempt, n+1)
+		}
+	case "reason":
+		l.Facts.read(r, lineFacts, key)
+	case "shellExecution":
+		readMember(r, "exitCode", func() { l.ExitCode.Code, l.ExitCode.Known = r.Int() })
+	case "toolTelemetry":
+		readMember(r, "metrics", func() {
+			readMember(r, "exit_code", func() {
+				if code, ok := r.Int(); ok && !l.ExitCode.Known {
+					l.ExitCode = Exit{code, true}
+				}
+			})
+		})
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
@@ -711,7 +805,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.success = r.Bool()
 	case "result":
 		l.result(r)
-	case "errorReason":
+	case "errorReason", "errorMessage":
 		l.fault = r.Str()
 	case "shutdownType":
 		l.shutdown = string(enumOf(r))
@@ -765,6 +859,11 @@ func (l *copilotLine) finishTool() {
 	}
 	if !l.success {
 		c.ErrorText = l.fault
+	}
+	if l.ExitCode.Known {
+		c.exited(l.ExitCode.Code)
+	} else if l.success {
+		c.exitedAsMarked(resultText(c.Result))
 	}
 	c.finish()
 }

@@ -85,6 +85,7 @@ type Event struct {
 	FinishReason string  // why the model stopped, in the conventions' terms
 	Notice       string  // an event name of package semconv, "" if only the timestamp matters
 	Length       Instant // how long the agent says it took
+	FirstToken   Instant // how long the agent says a model call took until its first token
 	ExitCode     Exit
 
 	Failed    bool
@@ -140,13 +141,14 @@ type Tool struct {
 	Arguments     []byte // JSON
 	ArgumentFacts Facts
 
-	Result       []byte // JSON
-	OutcomeFacts Facts
-	ErrorType    string // "" if it went well
-	Reason       string // why it failed, in words that are never content
-	ErrorText    []byte // why it failed, in the tool's words
-	Background   bool   // it keeps running in the background after the call ends
-	Task         []byte // the ID of its TaskEnd, or the task that it waited for
+	Result        []byte // JSON
+	OutcomeFacts  Facts
+	ErrorType     string // "" if it went well
+	Reason        string // why it failed, in words that are never content
+	ErrorText     []byte // why it failed, in the tool's words
+	SubagentError string // how its sub-agent failed, "" if it ended well or with the call
+	Background    bool   // it keeps running in the background after the call ends
+	Task          []byte // the ID of its TaskEnd, or the task that it waited for
 }
 
 // Usage is how many tokens were used, and what they cost. Input includes the

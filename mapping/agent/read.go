@@ -21,6 +21,15 @@ func millis(r *jsonscan.Reader) Instant {
 	return 0
 }
 
+// readMillis reads a duration in milliseconds, which may have a fraction.
+func readMillis(r *jsonscan.Reader) Instant {
+	ms, err := strconv.ParseFloat(string(bytes.Trim(r.Raw(), `"`)), 64)
+	if err != nil || ms <= 0 || ms >= maxMillis {
+		return 0
+	}
+	return Instant(ms * float64(Milliseconds))
+}
+
 // isoTime returns an instant such as 2026-08-09T19:08:20.940Z.
 func isoTime(s []byte) Instant {
 	var t time.Time
