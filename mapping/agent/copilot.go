@@ -438,8 +438,11 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.result(dst)
 	default:
 		d.question()
-		if l.Kind == Notice && !copilotNotes[l.name] {
-			dst = append(dst, Event{Kind: Unknown})
+		if l.Kind == Notice {
+			l.Parent = nil // the call may have ended
+			if !copilotNotes[l.name] {
+				dst = append(dst, Event{Kind: Unknown})
+			}
 		}
 	}
 	return append(dst, l.Event)
