@@ -120,6 +120,7 @@ type Stats struct {
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans            int    // finished
+	HeaderOnly       bool   // the only line is the first one of an agent's log, in which no run has begun
 	Foreign          string // what the stream looks like, if spantee does not support it
 	Agent, Session   string // of the run that began last
 }

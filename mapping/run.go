@@ -150,6 +150,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
+		r.takeErrorText(end.Text)
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
@@ -166,7 +167,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
 			t.takeNotices(r)
-			t.guessed = t.guessed || r.guessed
+			t.guessed, t.failure = t.guessed || r.guessed, r.failure.text
 			r.closeTurn(inv, at+quantize((latest-at)/2), errorType)
 		default:
 			r.closeIdle(inv, latest)
@@ -198,7 +199,9 @@ func (r *run) abandon(at instant, why string) {
 			r.closeIdle(inv, at)
 		case t == nil && inv != r.main:
 		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
-			r.openTurn(inv, at, nil).takeNotices(r)
+			t := r.openTurn(inv, at, nil)
+			t.takeNotices(r)
+			t.failure = r.failure.text
 			r.closeTurn(inv, at, broke)
 		}
 	}

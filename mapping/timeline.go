@@ -322,6 +322,7 @@ type turn struct {
 
 	compacted bool // the agent shortened its context before
 	errorType string
+	failure   string // the agent's words for that
 	response  response
 	said      [2]tally        // by textKind
 	log       *eventLog       // nil once the turn has its span

@@ -231,7 +231,9 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 	t.estimated = t.estimated || ev.Estimated || r.guessed
 	errorType, status := r.stream.names.pass(call.ErrorType), call.Reason
-	if errorType != call.ErrorType { // the reason may repeat the type
+	if t.mcp && call.Reported && errorType == "error" {
+		errorType = semconv.ErrorTool
+	} else if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
 	}
 	if errorType != "" {

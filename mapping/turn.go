@@ -172,6 +172,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 	t.takeNotices(r)
 	if ev.Failed {
+		t.failure, _ = r.stream.capture.String(ev.Text)
 		r.closeTurn(inv, at, ev.Status)
 		return
 	}
@@ -302,6 +303,9 @@ func (r *run) finishTurn(t *turn) {
 		r.addUsage(u)
 	}
 	span.errorType = t.errorType
+	if t.errorType != "" {
+		span.status = t.failure
+	}
 	span.events = t.log.own.events
 	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {

@@ -77,7 +77,7 @@ func (c *Tool) exitedAsMarked(output []byte) {
 // failed records that a call failed, unless a more specific reason is known.
 func (c *Tool) failed() {
 	if c.ErrorType == "" {
-		c.ErrorType, c.Reason = "error", "the tool reported an error"
+		c.ErrorType, c.Reason, c.Reported = "error", "the tool reported an error", true
 	}
 }
 

@@ -296,9 +296,6 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 			if b.startsSubagent() {
 				s.delegated(b.ID)
 			}
-			if b.Tool.MCP {
-				s.trait(b.ID, callOfMCP)
-			}
 		case ToolEnd:
 			ev.Tool = b.tool().finish()
 		default:
@@ -331,7 +328,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 		report.Kind, report.Text = RunError, firstText(l.blocks)
 		dst = append(dst, report)
 	}
-	ev.Kind, ev.Failed, ev.Final = TurnEnd, true, true
+	ev.Kind, ev.Failed, ev.Final, ev.Text = TurnEnd, true, true, firstText(l.blocks)
 	return append(dst, ev)
 }
 
@@ -360,6 +357,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 				l.finishResult(b.tool())
 				s.measured(b.ID, l.lastTokens, l.toolUses)
 			}
+			l.denied(b)
 			if a := s.agents[string(b.ID)]; b.tool().ErrorType != "" && a == nil { // it did not begin
 				delete(s.unmeasured, string(b.ID))
 			}

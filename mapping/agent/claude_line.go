@@ -32,6 +32,7 @@ type claudeLine struct {
 
 	eventType, deltaType []byte // of a stream_event
 
+	denials  []claudeDenial
 	notified bool // the result answers the end of background work, not a prompt
 
 	total  claudeTotal // of the process so far
@@ -108,6 +109,10 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "total_cost_usd":
 		l.total.usage.readCost(r)
+	case "tool_result_meta":
+		for range r.Elements() {
+			l.readDenial(r)
+		}
 	case "origin":
 		readMember(r, "kind", func() { l.notified = string(r.Str()) == "task-notification" })
 	case "result_index":
@@ -141,6 +146,52 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	default:
 		l.line.field(r, key)
+	}
+}
+
+// A claudeDenial is what a line says of a call that did not run.
+type claudeDenial struct {
+	call   []byte // nil for the line's only one
+	denied bool
+	hook   bool // a hook denied it
+}
+
+// readDenial reads {"id":..,"non_execution_kind":..,"permission_decision":{"decision":"reject"}}.
+func (l *claudeLine) readDenial(r *jsonscan.Reader) {
+	var d claudeDenial
+	for key := range r.Members() {
+		switch string(key) {
+		case "id":
+			d.call = readID(r)
+		case "non_execution_kind":
+			d.denied = bytes.HasPrefix(r.Str(), []byte("permission")) || d.denied
+		case "permission_decision":
+			d.decision(r)
+		}
+	}
+	l.denials = append(l.denials, d)
+}
+
+// decision reads {"decision":"reject","source":"hook"}.
+func (d *claudeDenial) decision(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "decision":
+			d.denied = string(r.Str()) == "reject" || d.denied
+		case "source":
+			d.hook = string(r.Str()) == "hook"
+		}
+	}
+}
+
+// denied marks a failed call as denied if the line says so.
+func (l *claudeLine) denied(b *line) {
+	for _, d := range l.denials {
+		if t := b.tool(); d.denied && t.ErrorType != "" && (d.call == nil || bytes.Equal(d.call, b.ID)) {
+			if t.deny(); d.hook {
+				t.Reason = "blocked by hook"
+			}
+		}
 	}
 }
 
@@ -356,13 +407,8 @@ func (s *claudeSession) toolEnd(id []byte, t *Tool) *Tool {
 		s.task(t.Task).background = true
 		t.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
-	switch s.calls[string(id)] {
-	case callDenied:
+	if s.calls[string(id)] == callDenied {
 		t.deny()
-	case callOfMCP:
-		if t.ErrorType == "error" {
-			t.ErrorType = semconv.ErrorTool
-		}
 	}
 	delete(s.calls, string(id))
 	return t.finish()

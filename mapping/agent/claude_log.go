@@ -100,6 +100,7 @@ type claudeRow struct {
 	sidechain    bool   // it is a sub-agent's
 	request      []byte // the id of the request to the model
 	queued       []byte // what the user, or the program in the user's name, told an agent at work
+	maxTurns     bool   // the agent has reached its limit of turns
 	notifies     bool   // the program did: background work has ended
 	agentCall    []byte // of a progress row: the call that started the sub-agent
 	progressOf   []byte // and the sub-agent's id
@@ -175,6 +176,12 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.sidechain = r.Bool() || row.sidechain
 	case "requestId":
 		row.request = readID(r)
+	case "toolDenialKind":
+		row.denials = append(row.denials, claudeDenial{denied: len(r.Str()) > 0})
+	case "permissionDecision":
+		var d claudeDenial
+		d.decision(r)
+		row.denials = append(row.denials, d)
 	case "toolUseResult":
 		row.readOutcome(r)
 	case "attachment":
@@ -182,6 +189,8 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 			switch string(key) {
 			case "prompt":
 				row.queued = firstText(readBlocks(r))
+			case "type":
+				row.maxTurns = string(r.Str()) == "max_turns_reached"
 			case "commandMode":
 				row.notifies = string(r.Str()) == "task-notification"
 			}
@@ -310,6 +319,9 @@ func (s *claudeLogSession) finish(dst []Event) []Event {
 // queued appends the events of what an agent at work was told.
 func (d *claudeLogDecoder) queued(s *claudeLogSession, dst []Event) []Event {
 	switch {
+	case d.row.maxTurns && s.running:
+		s.end = hold(d.runEnd("error_max_turns")) // as the stream has it
+		return s.finish(dst)
 	case d.row.notifies:
 		return d.notified(s, dst, d.row.queued)
 	case s.running && len(s.end) == 0 && len(d.row.queued) > 0:

@@ -128,7 +128,6 @@ type callTrait uint8
 
 const (
 	callRunning callTrait = iota
-	callOfMCP
 	callDenied
 )
 

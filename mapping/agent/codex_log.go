@@ -391,7 +391,7 @@ func (t *codexThread) newestCall(is func(*codexCall) bool) *codexCall {
 
 // end records how a call ended, before its output.
 func (call *codexCall) end(c *Tool) {
-	call.outcome = Tool{ErrorType: c.ErrorType, Reason: c.Reason}
+	call.outcome = Tool{ErrorType: c.ErrorType, Reason: c.Reason, Reported: c.Reported}
 	if exit := c.OutcomeFacts.Find(semconv.ProcessExitCode); exit != nil {
 		call.outcome.OutcomeFacts.Set(*exit)
 	}
@@ -586,7 +586,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		}
 		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
 		if c.ErrorType == "" {
-			c.ErrorType, c.Reason = call.outcome.ErrorType, call.outcome.Reason
+			c.ErrorType, c.Reason, c.Reported = call.outcome.ErrorType, call.outcome.Reason, call.outcome.Reported
 		}
 		for _, child := range call.started {
 			if child.running || !child.tasks { // or has not begun

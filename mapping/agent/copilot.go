@@ -109,8 +109,9 @@ type copilotCall struct {
 	thoughts     bool   // it has printed thinking
 	thoughtDelta bool   // since the last whole block of thinking
 	fault        string // the type of an error after which nothing came
-	retries      bool   // that error was a failed attempt, which may be repeated
-	failed       Facts  // of that attempt
+	faultText    []byte
+	retries      bool  // that error was a failed attempt, which may be repeated
+	failed       Facts // of that attempt
 }
 
 // newRun resets the state for another run of the session.
@@ -378,7 +379,9 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		}
 		c.ended = true
 		l.Kind, l.Final = TurnEnd, !c.tools
-		l.Failed, l.Status = c.fault != "", c.fault
+		if l.Failed, l.Status = c.fault != "", c.fault; l.Failed {
+			l.Text = c.faultText
+		}
 		d.endsHere()
 		return d.holdEnd(dst)
 	case "tool.execution_start":
@@ -415,6 +418,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.asks(dst)
 	case "model.call_failure":
 		c := d.call()
+		c.faultText = bytes.Clone(l.fault)
 		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Kept().Facts
 		l.Kind = Notice
 	case "assistant.turn_retry":
@@ -507,7 +511,7 @@ func (d *copilotDecoder) fail(fault string) {
 	c := d.call()
 	c.retries = false
 	if c.message == nil && !c.called {
-		c.fault = fault
+		c.fault, c.faultText = fault, bytes.Clone(l.fault)
 	}
 	l.Kind, l.Status = RunError, fault
 	if len(l.agent) == 0 && (c.fault != "" || fault == "aborted") {

@@ -146,6 +146,7 @@ type Tool struct {
 	ErrorType     string // "" if it went well
 	Reason        string // why it failed, in words that are never content
 	ErrorText     []byte // why it failed, in the tool's words
+	Reported      bool   // the tool itself said that it failed, as MCP's isError does
 	SubagentError string // how its sub-agent failed, "" if it ended well or with the call
 	Background    bool   // it keeps running in the background after the call ends
 	Task          []byte // the ID of its TaskEnd, or the task that it waited for

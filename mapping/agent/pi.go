@@ -50,6 +50,7 @@ type piDecoder struct {
 	session []byte
 	next    held    // the start of a run, if an agent_start follows: session logs have such a line, too
 	begun   bool    // the model's message has a message_start
+	failed  bool    // the last message broke off
 	deltas  int     // of the current message
 	asked   Instant // when the model's message began
 	pending held    // the end of the model's message, and the events without a time that follow it
@@ -157,7 +158,13 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 	case "turn_end":
 		dst = d.ended.take(dst)
 		l.Kind, l.Final = TurnEnd, l.answered()
-		l.Failed = l.broke()
+		if l.broke() {
+			if d.failed { // message_end said so
+				l.Kind = Ignored
+				return append(dst, l.Event)
+			}
+			l.Failed, l.Text = true, l.fault
+		}
 		l.Status = l.stop
 		l.Time, l.Estimated = d.endedAt, true
 		return d.after(dst)
@@ -251,6 +258,9 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		}
 	}
 	l.Kind, l.Final = TextEnd, l.answered()
+	if d.failed = l.broke(); d.failed { // a retry follows without a turn_end
+		l.Kind, l.Failed, l.Status, l.Text = TurnEnd, true, l.stop, l.fault
+	}
 	d.pending = append(d.pending, l.Kept())
 	d.begun, d.deltas = false, 0
 	return dst

@@ -176,8 +176,13 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	if l.began > 0 {
 		start.Time = min(l.began, l.Time)
 	}
+	blocks := l.blocks()
+	if neverAsked := l.stop == "aborted" && len(blocks) == 0 && (l.Usage == nil || l.Usage.Input == 0) && l.Time-start.Time < leastCall; neverAsked {
+		s.end = hold(Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: true, Status: l.stop, Text: l.fault})
+		return dst
+	}
 	dst = append(dst, start)
-	for _, b := range l.blocks() {
+	for _, b := range blocks {
 		if b.Session, b.Time, b.ModelCallID = l.Session, l.Time, l.ModelCallID; b.Kind == ToolStart {
 			b.tool().finish()
 		} else if len(b.Text) == 0 {
@@ -188,7 +193,7 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	end := l.Event
 	end.Kind, end.Final = TurnEnd, l.answered()
 	if end.Failed = l.broke(); end.Failed {
-		end.Status = l.stop
+		end.Status, end.Text = l.stop, l.fault
 	}
 	if end.Final || end.Failed {
 		over := Event{
@@ -199,6 +204,10 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	}
 	return append(dst, end)
 }
+
+// leastCall is less than any model takes. pi writes a shorter message if it is told to stop
+// before it has asked its model.
+const leastCall = 50 * Milliseconds
 
 // result appends the end of a tool call.
 func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {
