@@ -83,12 +83,15 @@ func (c *account) addUsageTo(a *attributes) {
 		return
 	}
 	total := c.usage
-	if u != nil && u.Known {
+	if u != nil {
 		cost, known := total.Cost, total.CostKnown
-		total = *u
-		if !total.CostKnown {
-			total.Cost, total.CostKnown = cost, known
+		if u.CostKnown {
+			cost, known = u.Cost, true
 		}
+		if u.Known {
+			total = *u
+		}
+		total.Cost, total.CostKnown = cost, known
 	}
 	a.usage(&total, &totalKeys)
 }

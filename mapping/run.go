@@ -48,6 +48,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
+		r.requests = r.requests || ev.Requests
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
@@ -154,7 +155,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
-		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at-inv.wait >= leastWait)) {
+		if inv := r.main; r.began && !r.requests && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at-inv.wait >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
@@ -198,7 +199,7 @@ func (r *run) abandon(at instant, why string) {
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
 		case t == nil && inv != r.main:
-		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
+		case t != nil, !r.requests && inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			t := r.openTurn(inv, at, nil)
 			t.takeNotices(r)
 			t.failure = r.failure.text

@@ -145,6 +145,7 @@ type run struct {
 	began      bool // there was a RunStart
 	ended      bool // the root span is finished
 	resultOnly bool // it was a result and nothing else
+	requests   bool // the agent says when it asks its model
 
 	startMissing bool // the run before it was evicted, and this one goes on with it
 	apart        bool // it is the work of a sub-agent, while its parent was idle

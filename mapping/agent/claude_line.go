@@ -107,7 +107,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 			l.total.usage.Add(&model.Usage)
 			l.total.models = append(l.total.models, model)
 		}
-	case "total_cost_usd":
+	case "total_cost_usd", "totalCostUSD":
 		l.total.usage.readCost(r)
 	case "tool_result_meta":
 		for range r.Elements() {
@@ -119,7 +119,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		if n, ok := r.Int(); ok {
 			l.number = n + 1
 		}
-	case "duration_api_ms":
+	case "duration_api_ms", "totalAPIDuration":
 		if n, ok := r.Int(); ok && n >= 0 {
 			l.total.apiMillis = n
 			l.Facts.int(semconv.APIMillis, n)

@@ -20,6 +20,7 @@ var codexLog = Agent{
 	Provider: "openai",
 	objects:  func() objectDecoder { return newCodexLogDecoder() },
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload !payload.model_provider=trae"),
+	Lines:    shapes("type=token_usage_record timestamp payload"),
 	last:     []string{"call_id"},
 	TurnEnds: true,
 	Folders: Folders{

@@ -91,6 +91,7 @@ type Event struct {
 	Failed    bool
 	Final     bool // nothing else of this turn follows
 	Wakes     bool // TaskEnd, Notice: it makes an idle agent call its model again
+	Requests  bool // TurnStart: the agent says that it asks its model now
 	NoEnd     bool // RunEnd: nothing says so, but the build's runs end like this
 	Early     bool // RunEnd: its Length is the time until the agent first answered, though it went on
 	Estimated bool // its time is the agent's estimate, or an upper bound

@@ -24,7 +24,7 @@ var piLog = Agent{
 		"type=model_change timestamp provider modelId",
 		"type=thinking_level_change timestamp thinkingLevel",
 		"type=compaction timestamp summary tokensBefore",
-		"type=session_info|branch_summary|custom|custom_message|label id parentId timestamp",
+		"type=session_info|branch_summary|custom|custom_message|label|context_edit id parentId timestamp",
 	),
 	ends: endings{"message": {
 		"message.stopReason": anyBut("error", "aborted"), "message.errorMessage": failedWith,
@@ -53,11 +53,11 @@ type piLogDecoder struct {
 // A piLogSession is the state of a session.
 type piLogSession struct {
 	logRun
-	input int // that had its last row
-	id    []byte
-	facts Facts // of the session's runs
-	model []byte
-	asked Instant // when the run's prompt was written, 0 once the model has answered
+	inputs map[int]bool // those that have its rows and have not ended or paused since
+	id     []byte
+	facts  Facts // of the session's runs
+	model  []byte
+	asked  Instant // when the run's prompt was written, 0 once the model has answered
 }
 
 // A piRow is a row.
@@ -66,8 +66,10 @@ type piRow struct {
 }
 
 func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
-	if s := d.files[input]; s != nil && s.input == input {
-		dst = s.finish(dst)
+	if s := d.files[input]; s != nil {
+		if delete(s.inputs, input); len(s.inputs) == 0 {
+			dst = s.finish(dst)
+		}
 	}
 	return dst
 }
@@ -78,12 +80,12 @@ func (d *piLogDecoder) events(dst []Event) []Event {
 	if s == nil || string(l.typ) == "session" {
 		dst = d.Flush(l.input, dst)
 		if s = d.sessions[string(l.id)]; s == nil {
-			s = new(piLogSession)
+			s = &piLogSession{inputs: map[int]bool{}}
 		}
 		d.files[l.input] = s
 	}
+	s.inputs[l.input] = true
 	if _, copied := d.rows.keep(d.rows.hash(l.object), struct{}{}); !copied {
-		s.input = l.input
 		dst = d.rowEvents(s, dst)
 	}
 	if len(dst) == from {
@@ -131,7 +133,8 @@ func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
 		case "toolResult":
 			return d.result(s, dst)
 		}
-	case "session_info", "branch_summary", "custom", "custom_message", "label":
+	case "session_info", "branch_summary", "custom", "custom_message", "label",
+		"context_edit": // takes a failed message out of the context, before the retry
 	default:
 		dst = append(dst, Event{Kind: Unknown, Session: s.id})
 	}
@@ -167,6 +170,7 @@ func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
 // answer appends the events of a message of the model.
 func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	l := &d.line
+	retries := len(s.end) > 0 && s.end[0].Failed
 	if s.end = nil; !s.running {
 		dst = d.beginRun(s, dst)
 	}
@@ -180,6 +184,9 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	if neverAsked := l.stop == "aborted" && len(blocks) == 0 && (l.Usage == nil || l.Usage.Input == 0) && l.Time-start.Time < leastCall; neverAsked {
 		s.end = hold(Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: true, Status: l.stop, Text: l.fault})
 		return dst
+	}
+	if retries {
+		dst = append(dst, Event{Kind: Notice, Session: s.id, Time: start.Time, Notice: semconv.EventRetry})
 	}
 	dst = append(dst, start)
 	for _, b := range blocks {
