@@ -186,12 +186,18 @@ func (d *claudeDenial) decision(r *jsonscan.Reader) {
 
 // denied marks a failed call as denied if the line says so.
 func (l *claudeLine) denied(b *line) {
+	denied, hook := false, false
 	for _, d := range l.denials {
-		if t := b.tool(); d.denied && t.ErrorType != "" && (d.call == nil || bytes.Equal(d.call, b.ID)) {
-			if t.deny(); d.hook {
-				t.Reason = "blocked by hook"
-			}
+		if d.call == nil || bytes.Equal(d.call, b.ID) {
+			denied, hook = denied || d.denied, hook || d.hook
 		}
+	}
+	t := b.tool()
+	if denied = denied && t.ErrorType != ""; denied {
+		t.deny()
+	}
+	if denied && hook {
+		t.Reason = "blocked by hook"
 	}
 }
 

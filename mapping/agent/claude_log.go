@@ -30,6 +30,7 @@ var claudeLog = Agent{
 		"type=file-history-snapshot snapshot messageId",
 		"type=last-prompt lastPrompt sessionId",
 	),
+	Lines:    shapes("type=api-request*|atis-latch|tools-used|cost-state sessionId"),
 	TurnEnds: true,
 	ends: endings{"assistant": {
 		"type": succeeded, "error": failedWith, "isApiErrorMessage": failedIf, "apiErrorStatus": failedWith, "message.error": failedWith,
@@ -264,7 +265,7 @@ func (d *claudeLogDecoder) asked(s *claudeLogSession, dst []Event) []Event {
 	case s.running && len(s.end) == 0:
 		return append(dst, ev)
 	case s.asked:
-		s.begin = append(s.begin, ev)
+		s.begin = append(s.begin, hold(ev)...)
 	}
 	return dst
 }
