@@ -1,8 +1,6 @@
 package mapping
 
 import (
-	"math"
-
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -153,7 +151,6 @@ func (c *account) addUsage(u *agent.Usage) {
 	t := &c.usage
 	t.OutputOnly = u.OutputOnly && (t.OutputOnly || !t.Known)
 	t.Add(u)
-	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // rounded, as decimals add up
+	t.AddCost(u)
 	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
-	t.CostKnown = t.CostKnown || u.CostKnown
 }

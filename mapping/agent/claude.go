@@ -66,6 +66,7 @@ type claudeDecoder struct {
 	claudeDialect
 	seed maphash.Seed
 	holdsNothing
+	resumes  bool // the process was told to resume a session
 	sessions map[string]*claudeSession
 	current  *claudeSession // of the line before
 }
@@ -359,7 +360,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 			}
 			l.denied(b)
 			if a := s.agents[string(b.ID)]; b.tool().ErrorType != "" && a == nil { // it did not begin
-				delete(s.unmeasured, string(b.ID))
+				delete(s.subagents, string(b.ID))
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b.ID, b.tool())
 			if t := s.tasks[string(b.Tool.Task)]; b.Tool.Background && t.status != "" && !t.over { // it was over before its call

@@ -36,6 +36,7 @@ type claudeLine struct {
 	notified bool // the result answers the end of background work, not a prompt
 
 	total  claudeTotal // of the process so far
+	own    claudeTotal // since the last result, zero if it is not stated
 	number int64       // of the result in the process, from 1; 0 if it is not stated
 }
 
@@ -101,11 +102,11 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "task_type":
 		l.subagent = string(r.Str()) == "local_agent"
 	case "modelUsage":
-		for name := range r.Members() { // {"<model>":{"inputTokens":..,"outputTokens":..},..}
-			model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
-			l.readUsage(r, &model.Usage)
-			l.total.usage.Add(&model.Usage)
-			l.total.models = append(l.total.models, model)
+		l.readTotal(r, &l.total)
+	case "model_usage_since_last_result":
+		l.readTotal(r, &l.own)
+		for _, m := range l.own.models {
+			l.own.usage.AddCost(&m.Usage)
 		}
 	case "total_cost_usd", "totalCostUSD":
 		l.total.usage.readCost(r)
@@ -146,6 +147,16 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	default:
 		l.line.field(r, key)
+	}
+}
+
+// readTotal reads {"<model>":{"inputTokens":..,"outputTokens":..},..}.
+func (l *claudeLine) readTotal(r *jsonscan.Reader, to *claudeTotal) {
+	for name := range r.Members() {
+		model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
+		l.readUsage(r, &model.Usage)
+		to.usage.Add(&model.Usage)
+		to.models = append(to.models, model)
 	}
 }
 
@@ -353,6 +364,8 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 			c.Background = string(r.Str()) == "async_launched" || c.Background
 		case "resolvedModel":
 			c.OutcomeFacts.word(semconv.SubagentModel, wordOf(r))
+		case "totalToolUseCount":
+			l.toolUses, _ = r.Int()
 		case "structuredPatch":
 			readPatch(r, &c.OutcomeFacts)
 		case "file":
@@ -361,8 +374,6 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 					c.OutcomeFacts.read(r, resultFacts, key)
 				}
 			}
-		case "totalToolUseCount":
-			l.toolUses, _ = r.Int()
 		case "content": // of a file
 		default:
 			c.OutcomeFacts.read(r, resultFacts, key)

@@ -245,6 +245,12 @@ func (u *Usage) Add(v *Usage) {
 	u.Known = u.Known || v.Known
 }
 
+// AddCost adds a cost, as decimals add up.
+func (u *Usage) AddCost(v *Usage) {
+	u.Cost = math.Round((u.Cost+v.Cost)*1e12) / 1e12
+	u.CostKnown = u.CostKnown || v.CostKnown
+}
+
 // Sub subtracts earlier counts of the same total.
 func (u *Usage) Sub(earlier *Usage) {
 	u.Input -= earlier.Input
