@@ -58,6 +58,9 @@ func New(opts Options) (*Mapper, error) {
 		if d := first.current; d != nil { // Options.Agent says it
 			whose = d.Agent
 		}
+		if agent.Find(whose.Flag) == whose {
+			m.decoderOf(whose).Started(m.now, p.Resumes)
+		}
 		m.sessions.first = m.newRun(whose, "", 1, m.now)
 		m.sessions.first.ids = newIDs(p.Key)
 	}

@@ -133,6 +133,7 @@ type Process struct {
 	Key        [32]byte     // random: the ids of its first run are derived from it
 	Agent      *agent.Agent // whom it runs, unless its stream proves another
 	Executable string       // its name, without the path
+	Resumes    bool         // its command goes on with an earlier session
 	PID        int          // may be set after New: Root is needed to start the process
 }
 

@@ -59,6 +59,9 @@ type Agent struct {
 	// Lengths says that lines have no timestamps, but say how long what they are about took.
 	Lengths bool
 
+	// resume are the arguments that have the agent go on with an earlier session.
+	resume []string
+
 	// ends are the lines that can end a run: see settle.
 	ends endings
 
@@ -173,6 +176,19 @@ func onlyNames(events []Event) {
 		for k := range ev.Models {
 			ev.Models[k].Model = modelName(ev.Models[k].Model)
 		}
+	}
+}
+
+// A starter is the decoder of a stream of which it matters how its process began.
+type starter interface {
+	started(at Instant, resumes bool)
+}
+
+// Started says when the process that prints the stream was started, and whether to go on with
+// an earlier session.
+func (d *Decoder) Started(at Instant, resumes bool) {
+	if s, ok := d.objectDecoder.(starter); ok {
+		s.started(at, resumes)
 	}
 }
 

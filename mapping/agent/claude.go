@@ -29,7 +29,8 @@ var claude = Agent{
 		"type=rate_limit_event rate_limit_info.status",
 		"type=result subtype is_error total_cost_usd num_turns session_id",
 	),
-	ends: claudeEnds,
+	ends:   claudeEnds,
+	resume: []string{"--resume", "-r", "--continue", "-c", "--fork-session"},
 	Lines: shapes(
 		"uuid session_id", "parent_tool_use_id", "type=stream_event event",
 		"type=control_request request_id request", "type=control_response response",
@@ -74,6 +75,8 @@ type claudeDecoder struct {
 func newClaudeDecoder(dialect claudeDialect) *claudeDecoder {
 	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
 }
+
+func (d *claudeDecoder) started(_ Instant, resumes bool) { d.resumes = resumes }
 
 func (d *claudeDecoder) begin(bool) lineReader {
 	d.line = claudeLine{inputHasCached: d.inputHasCached}

@@ -532,9 +532,9 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	l := &d.line
 	ev, c := d.event(t, ToolStart), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
-	name := slices.Concat(l.namespace, l.name)
-	if bytes.HasPrefix(l.namespace, []byte("mcp__")) && !bytes.HasSuffix(l.namespace, []byte("__")) {
-		name = slices.Concat(l.namespace, []byte("__"), l.name)
+	name := l.name // of a namespace that is no server's, as the stream has it
+	if bytes.HasPrefix(l.namespace, []byte("mcp__")) {
+		name = slices.Concat(bytes.TrimSuffix(l.namespace, []byte("__")), []byte("__"), l.name)
 	}
 	if len(name) == 0 {
 		name = bytes.TrimSuffix(l.subtype, []byte("_call"))
