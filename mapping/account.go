@@ -1,8 +1,6 @@
 package mapping
 
 import (
-	"math"
-
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -83,12 +81,15 @@ func (c *account) addUsageTo(a *attributes) {
 		return
 	}
 	total := c.usage
-	if u != nil && u.Known {
+	if u != nil {
 		cost, known := total.Cost, total.CostKnown
-		total = *u
-		if !total.CostKnown {
-			total.Cost, total.CostKnown = cost, known
+		if u.CostKnown {
+			cost, known = u.Cost, true
 		}
+		if u.Known {
+			total = *u
+		}
+		total.Cost, total.CostKnown = cost, known
 	}
 	a.usage(&total, &totalKeys)
 }
@@ -150,7 +151,6 @@ func (c *account) addUsage(u *agent.Usage) {
 	t := &c.usage
 	t.OutputOnly = u.OutputOnly && (t.OutputOnly || !t.Known)
 	t.Add(u)
-	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // rounded, as decimals add up
+	t.AddCost(u)
 	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
-	t.CostKnown = t.CostKnown || u.CostKnown
 }

@@ -100,10 +100,10 @@ func TestCopilotCalls(t *testing.T) {
 			want := totals{Runs: 1, Turns: calls, Tools: calls - 1}
 			for _, s := range spans {
 				if len(s.ParentSpanId) == 0 {
-					want.Output = attr(s, "spantee.session.usage.output_tokens").GetIntValue()
+					want.Output = attr(s, "spantee.usage.output_tokens").GetIntValue()
 					if usageLines {
-						want.Input = attr(s, "spantee.session.usage.input_tokens").GetIntValue()
-						want.CacheRead = attr(s, "spantee.session.usage.cache_read_tokens").GetIntValue()
+						want.Input = attr(s, "spantee.usage.input_tokens").GetIntValue()
+						want.CacheRead = attr(s, "spantee.usage.cache_read_tokens").GetIntValue()
 					}
 				}
 			}

@@ -81,6 +81,8 @@ func (s *span) reason() string {
 	switch {
 	case s.errorType == errIncomplete && s.ref == rootRef:
 		return "the stream ended without a result"
+	case s.errorType == semconv.ErrorOutcomeUnknown:
+		return "the result does not say whether the run succeeded"
 	case s.errorType == errIncomplete:
 		return "the stream does not show its end"
 	case s.errorType == "" || s.errorType == errInterrupted || s.errorType == errKilled:

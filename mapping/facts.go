@@ -52,14 +52,10 @@ func (d *dialog) attributes(c *content.Capture) content.Attributes {
 	return d.content
 }
 
-// takeAnswer keeps the answer in the result, or why there is none. The answer is
-// the last text; some results hold all texts in one.
+// takeAnswer keeps the answer in the result. The answer is the last text; some results hold all
+// texts in one.
 func (r *run) takeAnswer(end *agent.Event) {
-	if end.Failed {
-		r.takeErrorText(end.Text)
-		return
-	}
-	if c := r.stream.capture; c.Full() && r.main.dialog.answer == "" && len(end.Text) > 0 {
+	if c := r.stream.capture; c.Full() && !end.Failed && r.main.dialog.answer == "" && len(end.Text) > 0 {
 		var lost int
 		r.main.dialog.answer, lost = c.String(end.Text)
 		r.content.Lost += lost

@@ -68,9 +68,10 @@ func (in *Input) end(interrupted bool) {
 	if !interrupted {
 		in.lines.end()
 	}
-	if m.opts.Printed && m.stats.Lines == 1 && len(in.kept) == 1 {
+	if m.stats.Lines == 1 && len(in.kept) == 1 {
 		in.marks.Read(in.kept[0].Text)
-		if a := in.marks.Alone(); a != nil {
+		a := in.marks.Alone()
+		if m.stats.HeaderOnly = a != nil && !m.opts.Printed; a != nil && m.opts.Printed {
 			header := in.take()[0]
 			m.decodeAs(m.decoderOf(a), header.Line, header.number)
 		}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -57,6 +58,9 @@ func New(opts Options) (*Mapper, error) {
 		whose := p.Agent
 		if d := first.current; d != nil { // Options.Agent says it
 			whose = d.Agent
+		}
+		if agent.Find(whose.Flag) == whose {
+			m.decoderOf(whose).Started(m.now, p.Resumes)
 		}
 		m.sessions.first = m.newRun(whose, "", 1, m.now)
 		m.sessions.first.ids = newIDs(p.Key)
@@ -248,11 +252,17 @@ func (m *Mapper) NoteLimit(limit string) {
 
 // Finished reports whether the Process has nothing more to do: its last run has ended with a
 // result, no other is open, and nothing works in the background. errorType is that result's.
+// A sub-agent that worked on alone has no result.
 func (m *Mapper) Finished() (errorType string, ok bool) {
-	if m.sessions.first != nil || len(m.roots) == 0 || m.Busy() {
+	if m.sessions.first != nil || m.Busy() {
 		return "", false
 	}
-	return m.roots[len(m.roots)-1].span.errorType, true
+	for _, root := range slices.Backward(m.roots) {
+		if !root.run.apart {
+			return root.span.errorType, true
+		}
+	}
+	return "", false
 }
 
 // openRuns returns the runs that have not ended, including that of a silent

@@ -120,6 +120,7 @@ type Stats struct {
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans            int    // finished
+	HeaderOnly       bool   // the only line is the first one of an agent's log, in which no run has begun
 	Foreign          string // what the stream looks like, if spantee does not support it
 	Agent, Session   string // of the run that began last
 }
@@ -132,6 +133,7 @@ type Process struct {
 	Key        [32]byte     // random: the ids of its first run are derived from it
 	Agent      *agent.Agent // whom it runs, unless its stream proves another
 	Executable string       // its name, without the path
+	Resumes    bool         // its command goes on with an earlier session
 	PID        int          // may be set after New: Root is needed to start the process
 }
 

@@ -54,6 +54,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.notAskedYet(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
+		r.requests = r.requests || ev.Asks
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
@@ -166,11 +167,12 @@ func (r *run) finish(at moment, end *agent.Event) {
 	}
 	errorType := ""
 	if end.Failed {
-		errorType = r.stream.names.pass(end.Status)
+		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
+		r.takeErrorText(end.Text)
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
-		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at.at-inv.wait.at >= leastWait)) {
+		if inv := r.main; r.began && !r.requests && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at.at-inv.wait.at >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
@@ -187,6 +189,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 			if latest.at > at.at {
 				broke = at.between(latest)
 			}
+			t.failure = r.failure.text
 			r.closeTurn(inv, broke, errorType)
 		default:
 			r.closeIdle(inv, latest)
@@ -204,7 +207,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at moment, why string) {
-	said := (r.agent.EndsAtEOF || r.apart) && r.main.answered() || r.apart && r.doubts.Answered()
+	said := r.apart && r.agent.Log && (r.main.answered() || r.doubts.Answered())
 	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
 	broke := why
 	if r.failure.reported && why == errIncomplete {
@@ -217,8 +220,10 @@ func (r *run) abandon(at moment, why string) {
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
 		case t == nil && inv != r.main:
-		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at.at-inv.wait.at >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
-			r.openTurn(inv, at, nil).takeNotices(r)
+		case t != nil, !r.requests && inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at.at-inv.wait.at >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
+			t := r.openTurn(inv, at, nil)
+			t.takeNotices(r)
+			t.failure = r.failure.text
 			r.closeTurn(inv, at, broke)
 		}
 	}

@@ -145,6 +145,7 @@ type run struct {
 	began      bool // there was a RunStart
 	ended      bool // the root span is finished
 	resultOnly bool // it was a result and nothing else
+	requests   bool // the agent says when it asks its model
 
 	startMissing bool // the run before it was evicted, and this one goes on with it
 	apart        bool // it is the work of a sub-agent, while its parent was idle
@@ -202,6 +203,7 @@ type invocation struct {
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
 	ended      bool
+	failure    string // how it failed, "" if it did not or only with its call
 }
 
 // An agentState says whether an agent without a current turn waits for the model.
@@ -313,6 +315,7 @@ type turn struct {
 
 	compacted bool // the agent shortened its context before
 	errorType string
+	failure   string // the agent's words for that
 	response  response
 	said      [2]tally        // by textKind
 	log       *eventLog       // nil once the turn has its span

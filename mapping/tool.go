@@ -267,7 +267,9 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		a.bool(semconv.StartMissing, true)
 	}
 	errorType, status := r.stream.names.pass(call.ErrorType), call.Reason
-	if errorType != call.ErrorType { // the reason may repeat the type
+	if t.mcp && call.Reported && errorType == "error" {
+		errorType = semconv.ErrorTool
+	} else if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
 	}
 	if errorType != "" {
@@ -288,6 +290,9 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		delete(r.nested, t.id)
 	} else {
 		nested = nil
+	}
+	if nested := r.nested[t.id]; nested != nil {
+		nested.failure = r.stream.names.pass(call.SubagentError)
 	}
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.current() == nil {
@@ -445,7 +450,7 @@ func (r *run) endInvocation(inv *invocation, at moment, errorType string) moment
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
 	s.addNotices(inv.notices)
 	s.addFirstChunk(r, inv.firstChunk)
-	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
+	s.errorType, s.content = cmp.Or(errorType, inv.failure), inv.dialog.attributes(r.stream.capture)
 	r.emit(held{span: s, times: inv})
 	return s.end
 }

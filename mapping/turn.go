@@ -165,6 +165,9 @@ func (r *run) textEnd(inv *invocation, at moment, ev *agent.Event) {
 	if ev.Known == agent.Stated { // the end of all that the model says, which may be calls only
 		r.noteOutput(t, at, moment{})
 	}
+	if ev.FirstToken > 0 && t.firstChunk.isZero() {
+		t.firstChunk = t.start.plus(ev.FirstToken)
+	}
 	t.endText(r, answerText, at)
 	if ev.Final {
 		t.state, t.lastOutput = answered, later(t.lastOutput, at)
@@ -196,6 +199,7 @@ func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	}
 	t.takeNotices(r)
 	if ev.Failed {
+		t.failure, _ = r.stream.capture.String(ev.Text)
 		r.closeTurn(inv, at, ev.Status)
 		return
 	}
@@ -327,6 +331,9 @@ func (r *run) finishTurn(t *turn) {
 		r.addUsage(u)
 	}
 	span.errorType = t.errorType
+	if t.errorType != "" {
+		span.status = t.failure
+	}
 	span.events = t.log.own.events
 	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {

@@ -135,6 +135,10 @@ func (r *replayer) skip(name string, why error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if errors.Is(why, errNothing) {
+		r.reporter.nothingIn(name, why)
+		return
+	}
 	r.failed = true
 	var path *fs.PathError
 	if errors.As(why, &path) {
@@ -173,15 +177,17 @@ func (r *replayer) recording(f recording.File) error {
 	case err != nil || stats.Runs > 0:
 		r.reporter.odd(f.Name, stats)
 		return err
+	case stats.Lines == 0 || stats.HeaderOnly:
+		return errNothing
 	case why != "":
 		return fmt.Errorf("no session found: %s", why)
-	case stats.Lines == 0:
-		return errors.New("no session found: the file is empty")
 	}
-	return errNoSession
+	return errors.New("no session found: no line begins one")
 }
 
-var errNoSession = errors.New("no session found: no line begins one")
+// errNothing says that a file is an agent's, but no run had begun when it was written: an agent
+// that is killed early leaves such a log.
+var errNothing = errors.New("nothing in it")
 
 // logs traces session logs, a group of them on each processor.
 func (r *replayer) logs(groups []recording.LogGroup) {
@@ -220,7 +226,7 @@ func (r *replayer) group(g recording.LogGroup) {
 	r.reporter.sessions(sessions.list)
 	r.reporter.odd(name, stats)
 	if err == nil && g.First.Named && stats.Runs == 0 {
-		err = errNoSession
+		err = errNothing
 	}
 	if err != nil {
 		r.skip(name, err)

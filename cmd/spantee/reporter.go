@@ -203,6 +203,9 @@ func (r *reporter) skipped(name string, why error) {
 	r.say("%s: %s (skipped)", tree.Printable(name), withHint(why))
 }
 
+// nothingIn says that a file is empty.
+func (r *reporter) nothingIn(name string, why error) { r.say("%s: %v", tree.Printable(name), why) }
+
 // following says what is followed.
 func (r *reporter) following(folder string, since time.Time) {
 	r.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))

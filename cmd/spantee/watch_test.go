@@ -120,6 +120,7 @@ func TestGrace(t *testing.T) {
 		success    = "../../testdata/cursor/parallel-tools.jsonl"
 		failure    = "../../testdata/cursor/result-error.jsonl"
 		background = "../../testdata/cursor/background-of-earlier-run.jsonl"
+		stale      = "../../testdata/claude/resumed-notified.jsonl"
 	)
 	for _, tc := range []struct {
 		name   string
@@ -137,6 +138,7 @@ func TestGrace(t *testing.T) {
 		{name: "max-idle", args: []string{"--max-idle=10ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
 		{name: "max-duration", args: []string{"--max-duration=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-duration"},
 		{name: "works in the background", args: []string{"--grace=10ms"}, script: "head -8 " + background + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
+		{name: "answered a notification", args: []string{"--grace=10ms"}, script: "head -3 " + stale + "; sleep 2.5; tail -n +4 " + stale, exits: true},
 		{name: "broke off", args: []string{"--grace=10ms"}, script: `grep -v '"type":"result"' ` + success + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
 		{name: "exits", args: []string{"--grace=1h"}, script: "cat " + success + "; exit 3", code: 3, error: "3", exits: true},
 	} {

@@ -22,6 +22,7 @@ var doubtful = map[string]struct{ count, one, several string }{
 	semconv.DoubtEmptyAnswer:   {"", "the final answer is empty", "N final answers are empty"},
 	semconv.DoubtEndsOnTool:    {"", "no answer after the last tool call", "N runs without an answer after the last tool call"},
 	semconv.DoubtCommandFailed: {"", "the last command failed", "the last command failed in N runs"},
+	semconv.DoubtNoEnd:         {"", "no line says that the last step ended", "in N runs no line says that the last step ended"},
 	semconv.DoubtNoWork:        {"", "no tool call and no answer", "N runs without a tool call or an answer"},
 	semconv.DoubtOpenCalls:     {semconv.OpenCalls, "1 call never ended", "N calls never ended"},
 	semconv.DoubtUnknownLines:  {semconv.UnknownLines, "1 line of an unknown type", "N lines of unknown types"},

@@ -16,7 +16,7 @@ import (
 func TestDoubts(t *testing.T) {
 	names := []string{
 		semconv.DoubtBackground, semconv.DoubtDenied, semconv.DoubtEmptyAnswer, semconv.DoubtEndsOnTool,
-		semconv.DoubtCommandFailed, semconv.DoubtNoWork, semconv.DoubtOpenCalls, semconv.DoubtUnknownLines,
+		semconv.DoubtCommandFailed, semconv.DoubtNoEnd, semconv.DoubtNoWork, semconv.DoubtOpenCalls, semconv.DoubtUnknownLines,
 	}
 	list := &commonpb.ArrayValue{}
 	for _, name := range append([]string{"canary"}, names...) {

@@ -63,9 +63,11 @@ type Agent struct {
 	// Other agents hold lines back.
 	EndsOnTime bool
 
-	// EndsAtEOF says that the stream has no result: a run whose last turn was an
-	// answer succeeds when the stream ends.
-	EndsAtEOF bool
+	// resume are the arguments that have the agent go on with an earlier session.
+	resume []string
+
+	// ends are the lines that can end a run: see settle.
+	ends endings
 
 	// Log says that the lines come from a session log, a separate file in which every run
 	// begins with a RunStart.
@@ -133,6 +135,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		reader := d.begin(r.I == 0)
 		l := reader.head()
 		l.Arrival, l.input, l.recorded = text.Arrival, text.Input, text.Recorded
+		l.ends = d.Agent.ends
 		start := r.I
 		for key := range r.Members() {
 			reader.field(r, key)
@@ -177,6 +180,19 @@ func onlyNames(events []Event) {
 		for k := range ev.Models {
 			ev.Models[k].Model = modelName(ev.Models[k].Model)
 		}
+	}
+}
+
+// A starter is the decoder of a stream of which it matters how its process began.
+type starter interface {
+	started(at Instant, resumes bool)
+}
+
+// Started says when the process that prints the stream was started, and whether to go on with
+// an earlier session.
+func (d *Decoder) Started(at Instant, resumes bool) {
+	if s, ok := d.objectDecoder.(starter); ok {
+		s.started(at, resumes)
 	}
 }
 

@@ -37,6 +37,9 @@ var agy = Agent{
 		"!type event=result result.conversation_id result.status result.response",
 		"!type !event conversation_id status response num_turns usage.thinking_tokens",
 	),
+	ends: endings{"result": { // of --output-format json, it is the whole line
+		"result.status": only("SUCCESS"), "result.error": failedWith, "status": only("SUCCESS"), "error": failedWith,
+	}},
 	Lines: shapes(
 		"!type event=step_update step_update.step_type step_update.step_index",
 		"!type event=step_update step_update.step_type step_update.state",
@@ -261,6 +264,7 @@ func (c *agyConversation) result(l *agyLine, dst []Event) []Event {
 	if l.state != "SUCCESS" && (l.state != "" || len(l.fault) > 0) {
 		end.Failed, end.Status, end.Text = true, l.errorType(), l.fault
 	}
+	l.settle(&end)
 	switch {
 	case c.running:
 	case len(c.init) > 0: // it died before its first step

@@ -15,4 +15,5 @@ var amp = Agent{
 		"session_id=T-* type=result num_turns is_error",
 	),
 	TurnEnds: true,
+	ends:     claudeEnds,
 }

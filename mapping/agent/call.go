@@ -62,10 +62,22 @@ func (c *Tool) exitedAsText(text []byte) {
 	}
 }
 
+// exitedAsMarked records an exit code that stands in a mark at the end of a command's output,
+// as in <exited with exit code 3> and <shellId: 0 completed with exit code 3>.
+func (c *Tool) exitedAsMarked(output []byte) {
+	output = bytes.TrimSpace(output)
+	mark := output[max(0, bytes.LastIndexByte(output, '<')):]
+	if _, code, ok := bytes.Cut(bytes.TrimSuffix(mark, []byte(">")), []byte(" with exit code ")); ok && len(mark) > 0 && mark[0] == '<' && mark[len(mark)-1] == '>' {
+		if n, err := strconv.ParseInt(string(code), 10, 32); err == nil {
+			c.exited(n)
+		}
+	}
+}
+
 // failed records that a call failed, unless a more specific reason is known.
 func (c *Tool) failed() {
 	if c.ErrorType == "" {
-		c.ErrorType, c.Reason = "error", "the tool reported an error"
+		c.ErrorType, c.Reason, c.Reported = "error", "the tool reported an error", true
 	}
 }
 

@@ -29,11 +29,21 @@ var claude = Agent{
 		"type=rate_limit_event rate_limit_info.status",
 		"type=result subtype is_error total_cost_usd num_turns session_id",
 	),
+	ends:   claudeEnds,
+	resume: []string{"--resume", "-r", "--continue", "-c", "--fork-session"},
 	Lines: shapes(
 		"uuid session_id", "parent_tool_use_id", "type=stream_event event",
 		"type=control_request request_id request", "type=control_response response",
 	),
 	TurnEnds: true,
+}
+
+// claudeEnds are the ends of runs of all agents that print Claude Code's lines.
+var claudeEnds = endings{
+	"result": {
+		"is_error": failedIf, "subtype": subtype, "error": failedWith, "errors": failedWith, "api_error_status": failedWith,
+	},
+	"system/task_notification": {"status": only("completed"), "error": failedWith}, // of a sub-agent that worked on alone
 }
 
 // A claudeDialect describes how an agent that prints Claude Code's lines deviates
@@ -57,6 +67,7 @@ type claudeDecoder struct {
 	claudeDialect
 	seed maphash.Seed
 	holdsNothing
+	resumes  bool // the process was told to resume a session
 	sessions map[string]*claudeSession
 	current  *claudeSession // of the line before
 }
@@ -64,6 +75,8 @@ type claudeDecoder struct {
 func newClaudeDecoder(dialect claudeDialect) *claudeDecoder {
 	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
 }
+
+func (d *claudeDecoder) started(_ Instant, resumes bool) { d.resumes = resumes }
 
 func (d *claudeDecoder) begin(bool) lineReader {
 	d.line = claudeLine{inputHasCached: d.inputHasCached}
@@ -117,7 +130,9 @@ func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
 	switch string(l.subtype) {
 	case "init":
-		l.Kind = RunStart
+		if l.Kind = RunStart; s.stale { // of the run that has begun
+			l.Kind, s.stale = Ignored, false
+		}
 		if version := l.Facts.Find(semconv.AgentVersion); version != nil {
 			s.resumable = d.resumable && resumesTotals(version.Text)
 		}
@@ -205,7 +220,10 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 		l.Kind = Notice
 	default:
 		l.Kind, l.ID = TaskEnd, l.task
-		l.Failed = l.Status != "completed"
+		if notified {
+			l.settle(&l.Event)
+		}
+		l.Failed = l.Failed || l.Status != "completed"
 		l.Time = cmp.Or(l.Time, l.ended)
 		l.Facts.text(semconv.TaskDetail, Full, l.summary)
 		if t != nil {
@@ -239,7 +257,7 @@ func (d *claudeDecoder) subagentRetry() {
 func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
-	a.works, s.nested = true, s.nested || len(l.Parent) > 0
+	a.works, s.stale, s.nested = true, false, s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.fault) > 0 || d.isAPIError(firstText(l.blocks)) {
 		return d.failed(s, dst)
 	}
@@ -291,9 +309,6 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 			if b.startsSubagent() {
 				s.delegated(b.ID)
 			}
-			if b.Tool.MCP {
-				s.trait(b.ID, callOfMCP)
-			}
 		case ToolEnd:
 			ev.Tool = b.tool().finish()
 		default:
@@ -326,7 +341,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 		report.Kind, report.Text = RunError, firstText(l.blocks)
 		dst = append(dst, report)
 	}
-	ev.Kind, ev.Failed, ev.Final = TurnEnd, true, true
+	ev.Kind, ev.Failed, ev.Final, ev.Text = TurnEnd, true, true, firstText(l.blocks)
 	return append(dst, ev)
 }
 
@@ -355,8 +370,9 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 				l.finishResult(b.tool())
 				s.measured(b.ID, l.lastTokens, l.toolUses)
 			}
+			l.denied(b)
 			if a := s.agents[string(b.ID)]; b.tool().ErrorType != "" && a == nil { // it did not begin
-				delete(s.unmeasured, string(b.ID))
+				delete(s.subagents, string(b.ID))
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b.ID, b.tool())
 			if t := s.tasks[string(b.Tool.Task)]; b.Tool.Background && t.status != "" && !t.over { // it was over before its call

@@ -33,7 +33,11 @@ type claudeLine struct {
 	eventType, deltaType []byte // of a stream_event
 	calls                bool   // the block of content that begins is a tool call
 
+	denials  []claudeDenial
+	notified bool // the result answers the end of background work, not a prompt
+
 	total  claudeTotal // of the process so far
+	own    claudeTotal // since the last result, zero if it is not stated
 	number int64       // of the result in the process, from 1; 0 if it is not stated
 }
 
@@ -103,19 +107,25 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "task_type":
 		l.subagent = string(r.Str()) == "local_agent"
 	case "modelUsage":
-		for name := range r.Members() { // {"<model>":{"inputTokens":..,"outputTokens":..},..}
-			model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
-			l.readUsage(r, &model.Usage)
-			l.total.usage.Add(&model.Usage)
-			l.total.models = append(l.total.models, model)
+		l.readTotal(r, &l.total)
+	case "model_usage_since_last_result":
+		l.readTotal(r, &l.own)
+		for _, m := range l.own.models {
+			l.own.usage.AddCost(&m.Usage)
 		}
-	case "total_cost_usd":
+	case "total_cost_usd", "totalCostUSD":
 		l.total.usage.readCost(r)
+	case "tool_result_meta":
+		for range r.Elements() {
+			l.readDenial(r)
+		}
+	case "origin":
+		readMember(r, "kind", func() { l.notified = string(r.Str()) == "task-notification" })
 	case "result_index":
 		if n, ok := r.Int(); ok {
 			l.number = n + 1
 		}
-	case "duration_api_ms":
+	case "duration_api_ms", "totalAPIDuration":
 		if n, ok := r.Int(); ok && n >= 0 {
 			l.total.apiMillis = n
 			l.Facts.int(semconv.APIMillis, n)
@@ -142,6 +152,68 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	default:
 		l.line.field(r, key)
+	}
+}
+
+// readTotal reads {"<model>":{"inputTokens":..,"outputTokens":..},..}.
+func (l *claudeLine) readTotal(r *jsonscan.Reader, to *claudeTotal) {
+	for name := range r.Members() {
+		model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
+		l.readUsage(r, &model.Usage)
+		to.usage.Add(&model.Usage)
+		to.models = append(to.models, model)
+	}
+}
+
+// A claudeDenial is what a line says of a call that did not run.
+type claudeDenial struct {
+	call   []byte // nil for the line's only one
+	denied bool
+	hook   bool // a hook denied it
+}
+
+// readDenial reads {"id":..,"non_execution_kind":..,"permission_decision":{"decision":"reject"}}.
+func (l *claudeLine) readDenial(r *jsonscan.Reader) {
+	var d claudeDenial
+	for key := range r.Members() {
+		switch string(key) {
+		case "id":
+			d.call = readID(r)
+		case "non_execution_kind":
+			d.denied = bytes.HasPrefix(r.Str(), []byte("permission")) || d.denied
+		case "permission_decision":
+			d.decision(r)
+		}
+	}
+	l.denials = append(l.denials, d)
+}
+
+// decision reads {"decision":"reject","source":"hook"}.
+func (d *claudeDenial) decision(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "decision":
+			d.denied = string(r.Str()) == "reject" || d.denied
+		case "source":
+			d.hook = string(r.Str()) == "hook"
+		}
+	}
+}
+
+// denied marks a failed call as denied if the line says so.
+func (l *claudeLine) denied(b *line) {
+	denied, hook := false, false
+	for _, d := range l.denials {
+		if d.call == nil || bytes.Equal(d.call, b.ID) {
+			denied, hook = denied || d.denied, hook || d.hook
+		}
+	}
+	t := b.tool()
+	if denied = denied && t.ErrorType != ""; denied {
+		t.deny()
+	}
+	if denied && hook {
+		t.Reason = "blocked by hook"
 	}
 }
 
@@ -299,6 +371,8 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 			c.Background = string(r.Str()) == "async_launched" || c.Background
 		case "resolvedModel":
 			c.OutcomeFacts.word(semconv.SubagentModel, wordOf(r))
+		case "totalToolUseCount":
+			l.toolUses, _ = r.Int()
 		case "structuredPatch":
 			readPatch(r, &c.OutcomeFacts)
 		case "file":
@@ -307,8 +381,6 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 					c.OutcomeFacts.read(r, resultFacts, key)
 				}
 			}
-		case "totalToolUseCount":
-			l.toolUses, _ = r.Int()
 		case "content": // of a file
 		default:
 			c.OutcomeFacts.read(r, resultFacts, key)
@@ -359,13 +431,8 @@ func (s *claudeSession) toolEnd(id []byte, t *Tool) *Tool {
 		s.task(t.Task).background = true
 		t.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
-	switch s.calls[string(id)] {
-	case callDenied:
+	if s.calls[string(id)] == callDenied {
 		t.deny()
-	case callOfMCP:
-		if t.ErrorType == "error" {
-			t.ErrorType = semconv.ErrorTool
-		}
 	}
 	delete(s.calls, string(id))
 	return t.finish()

@@ -30,10 +30,14 @@ var claudeLog = Agent{
 		"type=file-history-snapshot snapshot messageId",
 		"type=last-prompt lastPrompt sessionId",
 	),
+	Lines:    shapes("type=api-request*|atis-latch|tools-used|cost-state sessionId"),
 	TurnEnds: true,
-	Folders:  Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
-	Log:      true,
-	Kin:      claudeKin,
+	ends: endings{"assistant": {
+		"type": succeeded, "error": failedWith, "isApiErrorMessage": failedIf, "apiErrorStatus": failedWith, "message.error": failedWith,
+	}},
+	Folders: Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
+	Log:     true,
+	Kin:     claudeKin,
 
 	CopiesNameless: true,
 }
@@ -63,14 +67,14 @@ type claudeLogDecoder struct {
 	row   claudeRow
 	logs  map[string]*claudeLogSession
 	files map[int][]*claudeLogSession // whose rows an input has
-	rows  memory[struct{}]            // that were read: a fork begins with copies
+	rows  memory[uint64]              // that were read, by session: a fork begins with copies
 	calls memory[uint64]              // the model calls, by the agent that made them
 }
 
 func newClaudeLogDecoder() objectDecoder {
 	return &claudeLogDecoder{
 		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}),
-		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, rows: newMemory[struct{}](), calls: newMemory[uint64](),
+		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, rows: newMemory[uint64](), calls: newMemory[uint64](),
 	}
 }
 
@@ -86,6 +90,9 @@ type claudeLogSession struct {
 	last    Instant             // when the main agent's latest row was written
 	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
 	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
+	runs    int                 // since the costs of the session were last stated
+	total   claudeTotal         // those costs
+	resumed bool                // the session goes on with another one's, whose costs it includes
 	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
 }
 
@@ -95,8 +102,10 @@ type claudeRow struct {
 	uuid, parent []byte
 	agent        []byte // the id of the sub-agent whose row it is
 	sidechain    bool   // it is a sub-agent's
+	asks         bool   // of an api-request: the main agent's model is asked
 	request      []byte // the id of the request to the model
 	queued       []byte // what the user, or the program in the user's name, told an agent at work
+	maxTurns     bool   // the agent has reached its limit of turns
 	notifies     bool   // the program did: background work has ended
 	agentCall    []byte // of a progress row: the call that started the sub-agent
 	progressOf   []byte // and the sub-agent's id
@@ -104,11 +113,24 @@ type claudeRow struct {
 }
 
 func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
-	for _, s := range d.files[input] {
-		dst = s.finish(dst)
-	}
+	ended := d.files[input]
 	delete(d.files, input)
+	for _, s := range ended {
+		if !d.isRead(s) {
+			dst = s.finish(dst)
+		}
+	}
 	return dst
+}
+
+// isRead reports whether an input has the session's rows.
+func (d *claudeLogDecoder) isRead(s *claudeLogSession) bool {
+	for _, sessions := range d.files {
+		if slices.Contains(sessions, s) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *claudeLogDecoder) begin(first bool) lineReader {
@@ -119,11 +141,7 @@ func (d *claudeLogDecoder) begin(first bool) lineReader {
 
 func (d *claudeLogDecoder) events(dst []Event) []Event {
 	l, row := &d.line, &d.row
-	copied := false
-	if len(row.uuid) > 0 {
-		_, copied = d.rows.keep(d.rows.hash(row.uuid), struct{}{})
-	}
-	if copied || len(l.Session) == 0 {
+	if len(l.Session) == 0 {
 		return append(dst, Event{Kind: Ignored})
 	}
 	s := d.logs[string(l.Session)]
@@ -131,11 +149,17 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, calls: map[string]bool{}}
 		remember(d.logs, l.Session, s)
 	}
+	if files := d.files[l.input]; !row.sidechain && !slices.Contains(files, s) {
+		d.files[l.input] = append(files, s)
+	}
+	if len(row.uuid) > 0 && d.isCopy(s, d.rows.hash(row.uuid)) {
+		return append(dst, Event{Kind: Ignored})
+	}
 	from := len(dst)
 	if row.sidechain {
 		l.Parent = d.callOf(s)
 	}
-	switch again := d.writtenAgain(); {
+	switch again := d.writtenAgain(s); {
 	case again && !row.sidechain && string(l.typ) == "assistant":
 		s.forget()
 	case again:
@@ -146,9 +170,6 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	case row.sidechain:
 		dst = d.subagent(s.finish(dst))
 	default:
-		if files := d.files[l.input]; !slices.Contains(files, s) {
-			d.files[l.input] = append(files, s)
-		}
 		dst = d.main(s, dst)
 		s.last = cmp.Or(l.Time, s.last)
 	}
@@ -172,6 +193,12 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.sidechain = r.Bool() || row.sidechain
 	case "requestId":
 		row.request = readID(r)
+	case "toolDenialKind":
+		row.denials = append(row.denials, claudeDenial{denied: len(r.Str()) > 0})
+	case "permissionDecision":
+		var d claudeDenial
+		d.decision(r)
+		row.denials = append(row.denials, d)
 	case "toolUseResult":
 		row.readOutcome(r)
 	case "attachment":
@@ -179,6 +206,8 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 			switch string(key) {
 			case "prompt":
 				row.queued = firstText(readBlocks(r))
+			case "type":
+				row.maxTurns = string(r.Str()) == "max_turns_reached"
 			case "commandMode":
 				row.notifies = string(r.Str()) == "task-notification"
 			}
@@ -187,6 +216,8 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.version = wordOf(r)
 	case "cwd":
 		row.cwd = r.Str()
+	case "thread": // of an api-request
+		readMember(r, "type", func() { row.asks = string(r.Str()) == "none" })
 	case "parentToolUseID":
 		row.agentCall = readID(r)
 	case "compactMetadata":
@@ -213,14 +244,60 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 		return d.systemRow(s, dst)
 	case "attachment":
 		return d.queued(s, dst)
+	case "api-request":
+		return d.asked(s, dst)
+	case "cost-state":
+		if !d.isCopy(s, d.rows.hash(l.object)) {
+			s.cost(l)
+		}
+		return dst
 	}
 	return d.other(dst)
+}
+
+// asked appends that the agent asks its model. Other requests, such as those for titles, are
+// not the main agent's or come when no run is open.
+func (d *claudeLogDecoder) asked(s *claudeLogSession, dst []Event) []Event {
+	ev := d.event(TurnStart)
+	ev.Asks = true
+	switch {
+	case !d.row.asks:
+	case s.running && len(s.end) == 0:
+		return append(dst, ev)
+	case s.asked:
+		s.begin = append(s.begin, hold(ev)...)
+	}
+	return dst
+}
+
+// cost takes what the session has cost so far, which a process writes at its end. If that is
+// one run's, the run's end gets it.
+func (s *claudeLogSession) cost(l *claudeLine) {
+	used, ok := l.total.since(s.total, &Usage{})
+	if !ok {
+		used = l.total
+	}
+	if len(s.end) > 0 && l.total.usage.CostKnown {
+		cost := &Usage{Cost: used.usage.Cost, CostKnown: true}
+		if end := &s.end[0]; s.runs == 1 && !s.resumed {
+			end.Usage, end.Models = cost, used.models
+			end.Facts.int(semconv.APIMillis, used.apiMillis)
+		} else {
+			end.SessionUsage = cost
+		}
+	}
+	s.total, s.runs, s.resumed = l.total, 0, false
 }
 
 // Types of rows, and of rows that the program itself wrote, that say nothing of a run, or
 // nothing that others do not.
 var (
-	claudeRows = set("attachment", "system", "progress", "summary", "queue-operation", "file-history-snapshot", "file-history-delta",
+	claudeRows = set(
+		"api-request-shape", "api-request-blob", // what a request contained
+		"atis-latch", "session-owner", "memory-mode", "isolation-latch", "relocated", "observer-ref", // the program's own state
+		"continued-in", "derived-from", "ended-by-model", // other sessions, whose rows say so too
+		"tools-used", // names, which the calls have
+		"attachment", "system", "progress", "summary", "queue-operation", "file-history-snapshot", "file-history-delta",
 		"last-prompt", "custom-title", "ai-title", "task-summary", "tag", "agent-name", "agent-color", "agent-setting", "pr-link",
 		"permission-mode", "mode", "worktree-state", "content-replacement", "attribution-snapshot", "speculation-accept")
 	claudeRemarks = set("stop_hook_summary", "local_command", "informational", "away_summary", "microcompact_boundary",
@@ -263,7 +340,7 @@ func (d *claudeLogDecoder) copied() bool {
 
 // writtenAgain reports whether a message was read in a row with another id: builds write
 // rows again at a resume, or copy them into another session.
-func (d *claudeLogDecoder) writtenAgain() bool {
+func (d *claudeLogDecoder) writtenAgain(s *claudeLogSession) bool {
 	l, row := &d.line, &d.row
 	var id uint64
 	switch {
@@ -278,8 +355,16 @@ func (d *claudeLogDecoder) writtenAgain() bool {
 	default:
 		id = d.rows.hash([]byte("said"), l.content, fmt.Append(nil, l.Time))
 	}
-	_, again := d.rows.keep(id, struct{}{})
-	return again
+	return d.isCopy(s, id)
+}
+
+// isCopy reports whether something was read before. If another session has it, this one goes on
+// with that.
+func (d *claudeLogDecoder) isCopy(s *claudeLogSession, id uint64) bool {
+	own := d.rows.hash(d.line.Session)
+	owner, known := d.rows.keep(id, own)
+	s.resumed = s.resumed || known && owner != own
+	return known
 }
 
 // forget forgets the prompt of an answer that was read before: both are copies.
@@ -293,6 +378,7 @@ func (s *claudeLogSession) forget() {
 func (s *claudeLogSession) start(dst []Event) []Event {
 	if s.asked {
 		dst, s.asked, s.running, s.called = s.begin.take(dst), false, true, false
+		s.runs++
 		clear(s.calls)
 	}
 	return dst
@@ -307,6 +393,9 @@ func (s *claudeLogSession) finish(dst []Event) []Event {
 // queued appends the events of what an agent at work was told.
 func (d *claudeLogDecoder) queued(s *claudeLogSession, dst []Event) []Event {
 	switch {
+	case d.row.maxTurns && s.running:
+		s.end = hold(d.runEnd("error_max_turns")) // as the stream has it
+		return s.finish(dst)
 	case d.row.notifies:
 		return d.notified(s, dst, d.row.queued)
 	case s.running && len(s.end) == 0 && len(d.row.queued) > 0:
@@ -317,7 +406,7 @@ func (d *claudeLogDecoder) queued(s *claudeLogSession, dst []Event) []Event {
 
 // notified appends the end of background work, which makes the model go on.
 func (d *claudeLogDecoder) notified(s *claudeLogSession, dst []Event, text []byte) []Event {
-	if _, again := d.rows.keep(d.rows.hash([]byte("notification"), d.line.Session, text), struct{}{}); again {
+	if _, again := d.rows.keep(d.rows.hash([]byte("notification"), d.line.Session, text), 0); again {
 		return dst
 	}
 	dst = d.notification(s, s.finish(dst), text)
@@ -409,6 +498,7 @@ func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 			s.begin = hold(d.runStart())
 		}
 		dst, s.called = s.begin.take(dst), false
+		s.runs++
 		clear(s.calls)
 	}
 	dst = d.assistant(dst)
@@ -483,6 +573,7 @@ func (d *claudeLogDecoder) prompt(text []byte) Event {
 func (d *claudeLogDecoder) runEnd(failure string) Event {
 	ev := d.event(RunEnd)
 	ev.Status, ev.Failed = failure, failure != ""
+	d.line.settle(&ev)
 	return ev
 }
 

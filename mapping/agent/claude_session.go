@@ -16,6 +16,7 @@ type claudeSession struct {
 	agents        map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
 	tasks         map[string]*claudeTask
 	calls         map[string]callTrait // the open tool calls, with what the lines of their ends lack
+	stale         bool                 // nothing has come since the result of a run that did not work: see isStale
 	nested        bool                 // a sub-agent has worked since the last result
 	fault         string               // why the last model call failed, "" if it did not
 	total         claudeTotal          // of the process, from the last result
@@ -25,7 +26,7 @@ type claudeSession struct {
 	input         int64                // of the main agent's model calls since the last result, but for the latest
 	resumable     bool                 // after a resume, its process reports the totals of the whole session
 	models        map[string]bool      // of the main agent's answers
-	unmeasured    map[string]bool      // the calls of sub-agents that have not stated how many tokens they used
+	subagents     map[string]bool      // the calls of sub-agents that may have used more than the stream shows
 	hidden        int64                // tokens that model calls which the stream does not show may have used since the last result
 }
 
@@ -100,7 +101,7 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	if s == nil {
 		s = &claudeSession{
 			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]callTrait{},
-			resumable: d.resumable, models: map[string]bool{}, unmeasured: map[string]bool{},
+			resumable: d.resumable, models: map[string]bool{}, subagents: map[string]bool{},
 		}
 		remember(d.sessions, s.id, s)
 	}
@@ -127,7 +128,6 @@ type callTrait uint8
 
 const (
 	callRunning callTrait = iota
-	callOfMCP
 	callDenied
 )
 
@@ -166,24 +166,24 @@ func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) 
 	return t, ok
 }
 
-// delegated records that a call starts a sub-agent, whose tokens are not stated yet.
-func (s *claudeSession) delegated(call []byte) { remember(s.unmeasured, call, true) }
+// delegated records that a call starts a sub-agent.
+func (s *claudeSession) delegated(call []byte) { remember(s.subagents, call, true) }
 
-// measured records what the sub-agent of a call used. The stream does not show all of its
-// model calls, none of which used more than the last one, whose tokens are stated: there was
-// one before each use of a tool, and one for its answer.
+// measured records what the sub-agent of a call used: the tokens of its last model call. If it
+// used no tool, that was its only one, and it started no other sub-agent.
 func (s *claudeSession) measured(call []byte, last, toolUses int64) {
-	if s.unmeasured[string(call)] && last > 0 {
-		delete(s.unmeasured, string(call))
-		s.hidden += last * (toolUses + 1)
+	if a := s.agents[string(call)]; s.subagents[string(call)] && last > 0 && toolUses == 0 && (a == nil || !a.tools) {
+		delete(s.subagents, string(call))
+		s.hidden += last
 	}
 }
 
 // includesEarlier reports whether totals include what the session used before its process
-// began: they are more than the run's own model calls used, and no sub-agent explains that.
-// A model that only writes titles or reads web pages for the agent uses less than the run.
-func (s *claudeSession) includesEarlier(total *claudeTotal, own *Usage) bool {
-	used := max(own.Input, s.input+s.agent(nil).spent.Input) // a result may come after calls that it leaves out
+// began: they are more than the run's own model calls used, and no sub-agent explains that,
+// because the stream does not show all that sub-agents do. A model that only writes titles or
+// reads web pages for the agent uses less than the run.
+func (d *claudeDecoder) includesEarlier(s *claudeSession, total *claudeTotal) bool {
+	used := max(d.line.usage.Input, s.input+s.agent(nil).spent.Input) // a result may come after calls that it leaves out
 	more := -used
 	for i := range total.models {
 		m := &total.models[i]
@@ -192,7 +192,7 @@ func (s *claudeSession) includesEarlier(total *claudeTotal, own *Usage) bool {
 			more += m.Input
 		}
 	}
-	return s.resumable && len(s.unmeasured) == 0 && more > s.hidden
+	return s.resumable && more > s.hidden && (len(s.subagents) == 0 || d.resumes)
 }
 
 // resumesTotals reports whether a version of Claude Code reports a session's totals after a
@@ -207,6 +207,39 @@ func resumesTotals(version []byte) bool {
 	return true
 }
 
+// ofRun returns what the run used, as far as the result states it. It returns false if the
+// result states what the whole session used.
+func (d *claudeDecoder) ofRun(s *claudeSession) (total claudeTotal, known bool) {
+	l := &d.line
+	used := l.usage
+	if l.number == 0 { // then only the usage, with the sub-agents', shows another process
+		used.Add(&s.subagentUsage)
+	}
+	total = l.total
+	since, same := total.since(s.total, &used)
+	if same && (l.number != 1 || s.resumable) {
+		total = since
+	}
+	if !l.own.usage.Known {
+		return total, !d.includesEarlier(s, &total)
+	}
+	l.own.apiMillis = total.apiMillis
+	if total.usage.Input != l.own.usage.Input || total.usage.Output != l.own.usage.Output { // of a session that was resumed
+		l.own.apiMillis = 0
+		l.total.apiMillis = 0
+		l.Facts.remove(semconv.APIMillis)
+	}
+	return l.own, true
+}
+
+// isStale reports whether a result only answers that background work of an earlier process has
+// ended. A resumed process prints one before it reads its prompt, with another init line behind
+// it: it ends no run.
+func (d *claudeDecoder) isStale(s *claudeSession) bool {
+	l := &d.line
+	return l.notified && !l.Failed && l.usage.Input+l.usage.Output == 0 && s.agents[""] == nil
+}
+
 // result appends the end of a run. A process may have several runs, but reports
 // cost, models and the time in the API since the process began, or since the session began.
 func (d *claudeDecoder) result(dst []Event) []Event {
@@ -215,18 +248,14 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
-	used := l.usage
-	if l.number == 0 { // then only the usage, with the sub-agents', shows another process
-		used.Add(&s.subagentUsage)
+	if d.isStale(s) {
+		s.total, s.stale = l.total, true
+		return append(dst, Event{Kind: Ignored, Session: l.Session})
 	}
-	total := l.total
-	since, same := total.since(s.total, &used)
-	if same && (l.number != 1 || s.resumable) {
-		total = since
-	}
+	total, known := d.ofRun(s)
 	s.total = l.total
 	switch {
-	case s.includesEarlier(&total, &l.usage):
+	case !known:
 		total, l.total.apiMillis = claudeTotal{}, 0
 		l.Facts.remove(semconv.APIMillis)
 		l.usage.Add(&s.subagentUsage)
@@ -273,6 +302,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Status = semconv.ErrorOther
 		}
 	}
+	l.settle(ev)
 	ev.Early = s.answer != 0 && s.answer != s.said && s.answer == maphash.Bytes(d.seed, ev.Text)
 	s.said, s.answer = 0, 0
 	s.nested, s.fault, s.subagentUsage, s.input, s.hidden = false, "", Usage{}, 0, 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -23,6 +24,11 @@ var codex = Agent{
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
 	Joined: &codexLog,
+	resume: []string{"resume"},
+	ends: endings{
+		"turn.completed": {"type": succeeded, "error": failedWith},
+		"turn.failed":    {"error": failedWith},
+	},
 	Proof: shapes(
 		"type=thread.started thread_id !id !data",
 		"type=item.started|item.updated|item.completed item.id=item_* item.type",
@@ -44,6 +50,10 @@ var codex = Agent{
 type codexDecoder struct {
 	lineOf[codexLine, *codexLine]
 	thread  []byte
+	came    Instant          // when the thread's first line came
+	process Instant          // when its process was started, 0 if that is not known
+	resumes bool             // to go on with a thread
+	agents  bool             // the thread has started sub-agents, whose tokens it does not state
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
 	begun   bool             // a run has begun and not ended
@@ -56,7 +66,7 @@ func (d *codexDecoder) events(dst []Event) []Event {
 	l := &d.line
 	d.classify()
 	if len(l.Session) > 0 {
-		d.thread = bytes.Clone(l.Session)
+		d.thread, d.came, d.agents = bytes.Clone(l.Session), l.Arrival, false
 		clear(d.running)
 	}
 	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
@@ -67,6 +77,7 @@ func (d *codexDecoder) events(dst []Event) []Event {
 	switch l.Kind {
 	case ToolStart:
 		d.running[string(l.ID)] = true
+		d.agents = d.agents || l.Tool.Name == "spawn_agent"
 	case ToolEnd:
 		delete(d.running, string(l.ID))
 	case RunEnd:
@@ -97,10 +108,10 @@ func (d *codexDecoder) classify() {
 		if d.thread != nil {
 			l.Kind = TurnStart
 		}
-	case "turn.completed":
-		l.Kind = RunEnd
-	case "turn.failed":
-		l.Kind, l.Failed, l.Status = RunEnd, true, "failed"
+	case "turn.completed", "turn.failed":
+		l.Kind, l.Failed, l.Status = RunEnd, string(l.typ) == "turn.failed", "failed"
+		l.settle(&l.Event)
+		l.Facts.codexStatus(l.Text)
 	case "error":
 		l.Kind = RunError
 		l.retry()
@@ -122,14 +133,50 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 	}
 	clear(d.running)
 	if u := l.Usage; u != nil && u.Known {
-		total, before := *u, d.used[string(d.thread)]
-		if before.Input <= u.Input && before.Output <= u.Output {
+		total := *u
+		before, known := d.used[string(d.thread)]
+		switch {
+		case !known && d.isResumed(): // it is the thread's
+			l.Usage, l.SessionUsage = nil, u
+		case before.Input <= u.Input && before.Output <= u.Output:
 			u.Sub(&before)
 			u.CacheRead, u.CacheWrite = max(0, u.CacheRead), max(0, u.CacheWrite)
 		}
 		remember(d.used, d.thread, total)
 	}
 	return dst
+}
+
+func (d *codexDecoder) started(at Instant, resumes bool) { d.process, d.resumes = at, resumes }
+
+// isResumed reports whether the thread is older than the stream, as far as that is known: its
+// id says when it began. A recording may be older than any clock that it is compared with, also
+// in a pipe, where its lines come at once.
+func (d *codexDecoder) isResumed() bool {
+	const (
+		old    = 60 * 1000 * Milliseconds // before the first line of a pipe
+		atOnce = 250 * Milliseconds
+	)
+	born := uuidTime(d.thread)
+	switch {
+	case d.line.recorded || born == 0:
+		return false
+	case d.process != 0:
+		return d.resumes || born < d.process
+	}
+	return born < d.came-old && d.line.Arrival-d.came >= atOnce
+}
+
+// uuidTime returns when a UUID of version 7 was made, 0 if it is none.
+func uuidTime(id []byte) Instant {
+	if len(id) != 36 || id[8] != '-' || id[14] != '7' {
+		return 0
+	}
+	ms, err := strconv.ParseUint(string(id[:8])+string(id[9:13]), 16, 64)
+	if err != nil || ms >= maxMillis {
+		return 0
+	}
+	return Instant(ms) * Milliseconds
 }
 
 // A codexLine is one line.
@@ -332,6 +379,17 @@ func (l *codexLine) finishTool(itemType []byte) {
 		c.failed()
 	}
 	c.finish()
+}
+
+// codexStatus records the HTTP status that an error's text states, as in "unexpected status
+// 401 Unauthorized: .." and "exceeded retry limit, last status: 429 Too Many Requests".
+func (f *Facts) codexStatus(text []byte) {
+	for _, before := range []string{"unexpected status ", "last status: "} {
+		_, rest, ok := bytes.Cut(text, []byte(before))
+		if status, _ := (&jsonscan.Reader{B: rest[:min(len(rest), 3)]}).Int(); ok && status >= 100 {
+			f.int(semconv.HTTPResponseStatus, status)
+		}
+	}
 }
 
 // retry distinguishes "Reconnecting... 2/5" from an error that ends the run.

@@ -20,6 +20,7 @@ var codexLog = Agent{
 	Provider: "openai",
 	objects:  func() objectDecoder { return newCodexLogDecoder() },
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload !payload.model_provider=trae"),
+	Lines:    shapes("type=token_usage_record timestamp payload"),
 	last:     []string{"call_id"},
 	TurnEnds: true,
 	Folders: Folders{
@@ -27,6 +28,11 @@ var codexLog = Agent{
 		LogOf: "*/*/*/rollout-*-%s.jsonl",
 	},
 	Log: true,
+	ends: endings{
+		"event_msg/task_complete": {"type": succeeded, "payload.error": failedWith},
+		"event_msg/turn_complete": {"type": succeeded, "payload.error": failedWith},
+		"response_item/message":   {"type": succeeded, "payload.error": failedWith}, // in builds without the lines above
+	},
 	Kin: func(_ string, rows iter.Seq[*Marks]) (kin []string, all bool) {
 		for _, id := range firstValues(rows, "payload", "id", "session_id", "parent_thread_id", "forked_from_id") {
 			kin = append(kin, "codex "+id)
@@ -114,7 +120,8 @@ type codexRow struct {
 	parent, fork    []byte   // the threads that the row's one comes from
 	child           []byte   // the thread of a sub-agent
 	turn            []byte
-	last, total     Usage // of the last model call, and of the thread
+	last, total     Usage  // of the last model call, and of the thread
+	response        []byte // the id of that call
 
 	itemName  []byte
 	completed Instant // when an item was, 0 if the row does not say
@@ -298,6 +305,12 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 				l.total.read(r)
 			}
 		}
+	case "usage": // of a token_usage_record
+		l.last.read(r)
+	case "thread_token_usage":
+		l.total.read(r)
+	case "response_id":
+		l.response = readID(r)
 	case "reason":
 		l.Status = enum(r.Str())
 	}
@@ -382,7 +395,7 @@ func (t *codexThread) newestCall(is func(*codexCall) bool) *codexCall {
 
 // end records how a call ended, before its output.
 func (call *codexCall) end(c *Tool) {
-	call.outcome = Tool{ErrorType: c.ErrorType, Reason: c.Reason}
+	call.outcome = Tool{ErrorType: c.ErrorType, Reason: c.Reason, Reported: c.Reported}
 	if exit := c.OutcomeFacts.Find(semconv.ProcessExitCode); exit != nil {
 		call.outcome.OutcomeFacts.Set(*exit)
 	}
@@ -410,6 +423,8 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 		return d.item(t, dst)
 	case "event_msg":
 		return d.message(t, dst)
+	case "token_usage_record":
+		return d.tokens(t, dst)
 	default:
 		if !codexRows[string(l.typ)] {
 			return append(dst, d.event(t, Unknown))
@@ -440,7 +455,10 @@ func (d *codexLogDecoder) finish(t *codexThread, dst []Event, failure string) []
 	}
 	t.running, t.end = false, nil
 	ev := d.event(t, RunEnd)
-	ev.Text, ev.Status, ev.Failed = d.line.Text, failure, failure != ""
+	ev.Text, ev.Status, ev.Failed = d.line.Text, cmp.Or(failure, "failed"), failure != ""
+	if d.line.settle(&ev); ev.Failed {
+		ev.Facts.codexStatus(ev.Text)
+	}
 	if t.call != nil {
 		ev.Kind, ev.ID = TaskEnd, t.id
 		if !ev.Failed {
@@ -477,6 +495,7 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 			dst = append(dst, ev)
 		}
 		if end := d.event(t, RunEnd); !t.tasks && t.call == nil {
+			d.line.settle(&end)
 			t.end = held{end}
 		}
 	case typ == "message" && l.role == "user":
@@ -518,9 +537,9 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	l := &d.line
 	ev, c := d.event(t, ToolStart), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
-	name := slices.Concat(l.namespace, l.name)
-	if bytes.HasPrefix(l.namespace, []byte("mcp__")) && !bytes.HasSuffix(l.namespace, []byte("__")) {
-		name = slices.Concat(l.namespace, []byte("__"), l.name)
+	name := l.name // of a namespace that is no server's, as the stream has it
+	if bytes.HasPrefix(l.namespace, []byte("mcp__")) {
+		name = slices.Concat(bytes.TrimSuffix(l.namespace, []byte("__")), []byte("__"), l.name)
 	}
 	if len(name) == 0 {
 		name = bytes.TrimSuffix(l.subtype, []byte("_call"))
@@ -558,7 +577,9 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	switch {
 	case bytes.Contains(head[:min(len(head), 200)], []byte("rejected by user")):
 		c.rejected()
-	case bytes.HasPrefix(text, []byte("aborted")):
+	case bytes.HasPrefix(text, []byte("unsupported ")) && bytes.Contains(head, []byte("call: ")):
+		c.ErrorType, c.Reason = semconv.ErrorToolNotFound, "there is no such tool"
+	case bytes.HasPrefix(text, []byte("aborted")), !headed && bytes.Contains(head, []byte(`\naborted by user`)):
 		c.failed()
 		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"
 	case bytes.HasPrefix(text, []byte("Script failed")):
@@ -574,7 +595,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		}
 		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
 		if c.ErrorType == "" {
-			c.ErrorType, c.Reason = call.outcome.ErrorType, call.outcome.Reason
+			c.ErrorType, c.Reason, c.Reported = call.outcome.ErrorType, call.outcome.Reason, call.outcome.Reported
 		}
 		for _, child := range call.started {
 			if child.running || !child.tasks { // or has not begun
@@ -703,8 +724,9 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	return append(t.release(dst), ev)
 }
 
-// tokens appends what a model call used. A count that repeats the thread's total is about
-// something else, such as the limits of the account.
+// tokens appends what a model call used. Since 0.171, a token_usage_record states it before
+// the token_count does. A count that repeats the thread's total is about something else, such
+// as the limits of the account.
 func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 	l := &d.line
 	used := l.last
@@ -728,6 +750,6 @@ func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 	}
 	t.speaking, t.counted = false, true
 	ev := d.event(t, TurnEnd)
-	ev.Usage = &used
+	ev.Usage, ev.ModelCallID = &used, l.response
 	return append(dst, ev)
 }

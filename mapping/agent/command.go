@@ -29,6 +29,14 @@ func OfCommand(args []string) *Agent {
 	return &Agent{Name: strings.ToValidUTF8(name, "�")}
 }
 
+// Resumes reports whether a command line of the agent goes on with an earlier session.
+func (a *Agent) Resumes(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return slices.Contains(a.resume, name)
+	})
+}
+
 var packageRunners = []string{"npx", "bunx"}
 
 // named returns the agent with this command, nil if there is none.

@@ -18,8 +18,9 @@ import (
 // sub-agents are interleaved with the agent's and have an agentId. The session id may
 // come only with the last line.
 //
-// The session log has the same lines. A run is a prompt and what follows it up to the last
-// end of a turn before the next prompt.
+// The session log has the same lines, but for those that are ephemeral. A run is a prompt and
+// what follows it up to the last end of a turn before the next prompt. The stream's last run
+// has a result as well.
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
@@ -44,6 +45,12 @@ var copilot = Agent{
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
 	Lines: shapes("type=*.*|abort data id timestamp parentId", "type=result sessionId exitCode usage"),
+	ends: endings{
+		"result":             {"exitCode": only("0"), "error": failedWith},
+		"session.shutdown":   {"data.shutdownType": anyBut("error"), "data.errorReason": failedWith, "data.error": failedWith},
+		"assistant.turn_end": {"type": succeeded, "data.error": failedWith}, // of the session log
+		"assistant.message":  {"type": succeeded, "data.error": failedWith}, // with providers without turns
+	},
 	Kin: func(path string, _ iter.Seq[*Marks]) (kin []string, all bool) {
 		if filepath.Base(path) != "events.jsonl" { // the session log has the stream's lines
 			return nil, true
@@ -61,6 +68,7 @@ type copilotDecoder struct {
 	calls   map[string]*copilotCall // the current model calls, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
+	agents  map[string]string       // how sub-agents ended, by the calls that started them: "incomplete" if they have not
 	names   map[string]string       // of the tools that messages ask for, by call
 	running map[string]bool         // tool calls that have started
 	fault   string                  // the last error's type
@@ -79,6 +87,7 @@ type copilotSession struct {
 	model   []byte // selected at its start
 	facts   Facts  // of its runs
 	runs    int    // since the totals were last stated
+	log     bool   // its lines are a session log's
 	resumed bool   // its totals are not those of these runs
 	total   Usage  // as last stated
 	own     Usage  // of the model calls since then
@@ -100,6 +109,9 @@ type copilotCall struct {
 	thoughts     bool   // it has printed thinking
 	thoughtDelta bool   // since the last whole block of thinking
 	fault        string // the type of an error after which nothing came
+	faultText    []byte
+	retries      bool  // that error was a failed attempt, which may be repeated
+	failed       Facts // of that attempt
 }
 
 // newRun resets the state for another run of the session.
@@ -107,7 +119,7 @@ func (d *copilotDecoder) newRun() {
 	*d = copilotDecoder{
 		lineOf: d.lineOf, copilotSession: d.copilotSession,
 		over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
-		names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
+		agents: map[string]string{}, names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
 	}
 }
 
@@ -119,10 +131,18 @@ func (d *copilotDecoder) newSession() {
 
 func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
 	dst = d.early.take(dst)
+	d.breakOff()
 	if d.end == nil && !d.final {
 		return dst
 	}
 	return d.endRun(dst)
+}
+
+// breakOff forgets the end of a stream's run that no result ended.
+func (d *copilotDecoder) breakOff() {
+	if !d.log && d.answer != nil && !d.answer[0].Failed {
+		d.answer = nil
+	}
 }
 
 // endRun appends the end of a run that has ended, by session.shutdown or as far as its own
@@ -146,6 +166,7 @@ func (d *copilotDecoder) endsHere() {
 	if d.broke {
 		end.Failed, end.Status, end.Text = true, d.fault, l.fault
 	}
+	l.settle(&end)
 	d.answer, d.final = hold(end), d.broke || !d.call().tools
 }
 
@@ -154,7 +175,10 @@ func (d *copilotDecoder) goesOn() { d.answer, d.final, d.broke = nil, false, fal
 
 func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
-	l.name = string(l.typ)
+	if l.name = string(l.typ); l.name == "session.usage_record" { // of the log
+		l.name = "assistant.usage"
+	}
+	d.log = d.log && !l.ephemeral
 	if l.name == "result" && len(l.session) == 0 && !l.ExitCode.Known { // another agent's
 		return append(dst, Event{Kind: Unknown})
 	}
@@ -162,10 +186,13 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 	d.early = nil
 	dst = d.lineEvents(dst)
 	switch {
+	case len(early) > 0 && l.precedes(&early[0]):
+		if early[0].Kind == ToolEnd {
+			early[0].Tool.SubagentError = d.agents[string(l.ID)]
+		}
+		dst = append(dst, early...)
 	case l.Kind == Unknown, l.Kind == Notice && l.Notice == "":
 		d.early = early
-	case len(early) > 0 && l.precedes(&early[0]):
-		dst = append(dst, early...)
 	default:
 		dst = slices.Insert(dst, from, early...)
 	}
@@ -176,7 +203,7 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 // few milliseconds out of order.
 func (l *copilotLine) precedes(end *Event) bool {
 	switch l.name {
-	case "tool.execution_start":
+	case "tool.execution_start", "subagent.completed", "subagent.failed":
 		return end.Kind == ToolEnd && bytes.Equal(end.ID, l.ID)
 	case "assistant.usage":
 		return end.Kind == TurnEnd
@@ -202,6 +229,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	}
 	switch {
 	case l.name == "session.start" && len(d.session) > 0 && !bytes.Equal(l.session, d.session):
+		d.breakOff()
 		dst = d.endRun(dst)
 		d.newSession()
 	case l.name == "session.resume" && d.begun: // it was killed
@@ -210,7 +238,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	from := len(dst)
 	switch {
 	case (l.name == "session.start" || l.name == "session.resume") && !d.begun: // it waits for a prompt
-		d.over, d.resumed = true, d.resumed || l.name == "session.resume"
+		d.over, d.log, d.resumed = true, true, d.resumed || l.name == "session.resume"
 		if len(l.session) > 0 {
 			d.session = bytes.Clone(l.session)
 		}
@@ -233,8 +261,11 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		}
 		return append(dst, l.Event)
 	}
-	if len(l.agent) > 0 {
+	switch {
+	case len(l.agent) > 0:
 		l.Parent = d.parent()
+	case l.name == "subagent.started":
+		l.Parent = l.ID
 	}
 	idle := d.final
 	dst = d.classify(dst)
@@ -348,7 +379,9 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		}
 		c.ended = true
 		l.Kind, l.Final = TurnEnd, !c.tools
-		l.Failed, l.Status = c.fault != "", c.fault
+		if l.Failed, l.Status = c.fault != "", c.fault; l.Failed {
+			l.Text = c.faultText
+		}
 		d.endsHere()
 		return d.holdEnd(dst)
 	case "tool.execution_start":
@@ -364,12 +397,33 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind = ToolEnd
 		l.finishTool()
 		delete(d.open, string(l.ID))
-		if len(l.ID) > 0 && !d.running[string(l.ID)] {
+		failure, delegates := d.agents[string(l.ID)]
+		l.Tool.SubagentError = failure
+		if len(l.ID) > 0 && !d.running[string(l.ID)] || delegates && failure == semconv.ErrorIncomplete {
 			return d.holdEnd(dst)
 		}
 	case "subagent.started":
 		if len(l.agent) == 0 && len(d.started) < maxSessions {
 			d.started = append(d.started, bytes.Clone(l.ID))
+		}
+		l.Kind = Notice // of which the sub-agent's span begins
+		remember(d.agents, l.ID, semconv.ErrorIncomplete)
+	case "subagent.completed": // its call may have ended
+		l.Kind, l.Parent = Notice, nil
+		remember(d.agents, l.ID, "")
+	case "subagent.failed":
+		l.Kind, l.Parent = Notice, nil
+		remember(d.agents, l.ID, cmp.Or(l.code, "error"))
+	case "model.call_start":
+		return d.asks(dst)
+	case "model.call_failure":
+		c := d.call()
+		c.faultText = bytes.Clone(l.fault)
+		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Kept().Facts
+		l.Kind = Notice
+	case "assistant.turn_retry":
+		if !d.retry() {
+			l.Kind, l.Notice = Notice, semconv.EventRetry
 		}
 	case "session.error":
 		d.fail(cmp.Or(l.code, "error"))
@@ -378,8 +432,6 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.fail("aborted")
 	case "session.warning":
 		l.warn(l.fault)
-	case "model.call_start":
-		l.Kind, l.Asks = TurnStart, true
 	case "hook.start":
 		l.Kind, l.ID = HookStart, l.hookID
 	case "hook.end":
@@ -401,8 +453,11 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.result(dst)
 	default:
 		d.question()
-		if l.Kind == Notice && !copilotNotes[l.name] {
-			dst = append(dst, Event{Kind: Unknown})
+		if l.Kind == Notice {
+			l.Parent = nil // the call may have ended
+			if !copilotNotes[l.name] {
+				dst = append(dst, Event{Kind: Unknown})
+			}
 		}
 	}
 	return append(dst, l.Event)
@@ -424,23 +479,51 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
 	"assistant.streaming_delta", "assistant.server_tool_progress",
 	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
-	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_failure",
+	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_final_result", "tool.shell_output",
 	"tool.user_requested", "tool.execution_partial_result", "tool.execution_progress", "tool_search.activated",
-	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.completed",
-	"subagent.failed", "subagent.selected", "subagent.deselected", "hook.progress", "system.message",
+	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.selected",
+	"subagent.deselected", "hook.progress", "system.message",
 	"system.notification", "pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
 	"mcp.prompts.list_changed", "mcp.oauth_required", "mcp.oauth_completed", "mcp.headers_refresh_required",
 	"mcp.headers_refresh_completed", "mcp_app.tool_call_complete", "command.queued", "command.execute", "command.completed",
 	"commands.changed", "capabilities.changed", "ui.ephemeral_query", "factory.run_started", "factory.run_updated",
 	"factory.run_settled")
 
+// asks handles the beginning of a model call.
+func (d *copilotDecoder) asks(dst []Event) []Event {
+	l := &d.line
+	c := d.call()
+	if d.retry() {
+		return append(dst, l.Event)
+	}
+	if c.begun && (c.message != nil || c.ended) {
+		*c = copilotCall{turn: c.turn, begun: true}
+	}
+	c.begun, l.Kind, l.Asks = true, TurnStart, true
+	return append(dst, l.Event)
+}
+
+// retry makes the current line the retry of a failed attempt, if there was one.
+func (d *copilotDecoder) retry() bool {
+	l, c := &d.line, d.call()
+	if !c.retries {
+		return false
+	}
+	reason := l.Facts
+	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, c.failed
+	l.Facts.merge(reason)
+	c.fault, c.retries, c.failed = "", false, nil
+	return true
+}
+
 // fail handles an error, which breaks off a model call that is not over.
 func (d *copilotDecoder) fail(fault string) {
 	l := &d.line
 	d.fault = fault
 	c := d.call()
+	c.retries = false
 	if c.message == nil && !c.called {
-		c.fault = fault
+		c.fault, c.faultText = fault, bytes.Clone(l.fault)
 	}
 	l.Kind, l.Status = RunError, fault
 	if len(l.agent) == 0 && (c.fault != "" || fault == "aborted") {
@@ -543,9 +626,20 @@ func (d *copilotDecoder) shutdown() {
 	if d.runs == 1 && !d.resumed {
 		end.Facts = l.Facts
 	}
-	end.SessionUsage = d.since(l.total)
+	l.settle(&end)
+	d.stated(&end, d.since(l.total))
 	d.end, d.answer = hold(end), nil
 	l.Time = 0
+}
+
+// stated sets what the session used at the end of its run. In a session of one run, it is the
+// run's.
+func (d *copilotDecoder) stated(end *Event, used *Usage) {
+	if d.runs == 1 && !d.resumed {
+		end.Usage = used
+	} else {
+		end.SessionUsage = used
+	}
 }
 
 // since returns what the session used since its totals were last stated. In a session that was
@@ -577,13 +671,12 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	}
 	l.Kind = RunEnd
 	if d.end != nil {
-		if l.SessionUsage = d.end[0].SessionUsage; d.runs == 1 && !d.resumed { // all of it is this run's
-			l.Usage, l.SessionUsage = l.SessionUsage, nil
-		}
+		l.Usage, l.SessionUsage = d.end[0].Usage, d.end[0].SessionUsage
 	}
 	if l.ExitCode.Known && l.ExitCode.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
 	}
+	l.settle(&l.Event)
 	return append(dst, l.Event)
 }
 
@@ -602,7 +695,7 @@ type copilotLine struct {
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
-	success            bool
+	success, ephemeral bool
 	total              *Usage
 }
 
@@ -634,6 +727,8 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 		l.id = r.Str()
 	case "agentId":
 		l.agent = readID(r)
+	case "ephemeral":
+		l.ephemeral = r.Bool()
 	case "sessionId":
 		l.session = readID(r)
 	case "exitCode":
@@ -676,6 +771,34 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		}
 	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
 		l.used().count(r, key)
+	case "usage": // of a session.usage_record
+		for key := range r.Members() {
+			l.data(r, key)
+		}
+	case "duration":
+		l.Length = millis(r)
+	case "timeToFirstTokenMs":
+		l.FirstToken = readMillis(r)
+	case "copilotVersion":
+		l.Facts.word(semconv.AgentVersion, wordOf(r))
+	case "statusCode":
+		l.Facts.read(r, resultFacts, key)
+	case "retryAttempt": // the failed one, from 0
+		if n, ok := r.Int(); ok {
+			l.Facts.int(semconv.Attempt, n+1)
+		}
+	case "reason":
+		l.Facts.read(r, lineFacts, key)
+	case "shellExecution":
+		readMember(r, "exitCode", func() { l.ExitCode.Code, l.ExitCode.Known = r.Int() })
+	case "toolTelemetry":
+		readMember(r, "metrics", func() {
+			readMember(r, "exit_code", func() {
+				if code, ok := r.Int(); ok && !l.ExitCode.Known {
+					l.ExitCode = Exit{code, true}
+				}
+			})
+		})
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
@@ -701,7 +824,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.success = r.Bool()
 	case "result":
 		l.result(r)
-	case "errorReason":
+	case "errorReason", "errorMessage":
 		l.fault = r.Str()
 	case "shutdownType":
 		l.shutdown = string(enumOf(r))
@@ -759,6 +882,11 @@ func (l *copilotLine) finishTool() {
 	}
 	if !l.success {
 		c.ErrorText = l.fault
+	}
+	if l.ExitCode.Known {
+		c.exited(l.ExitCode.Code)
+	} else if l.success {
+		c.exitedAsMarked(resultText(c.Result))
 	}
 	c.finish()
 }

@@ -24,6 +24,7 @@ var cursor = Agent{
 		"type=assistant message.role model_call_id",
 		"type=result subtype is_error duration_api_ms request_id session_id !uuid",
 	),
+	ends:  endings{"result": {"is_error": failedIf, "subtype": subtype, "error": failedWith}},
 	Lines: shapes("model_call_id", "type=assistant|user message session_id", "type=tool_call subtype call_id", "type=thinking subtype session_id", "type=result subtype is_error duration_ms"),
 }
 

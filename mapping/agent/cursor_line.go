@@ -141,6 +141,7 @@ func (l *cursorLine) classify() {
 				l.Status = semconv.ErrorOther
 			}
 		}
+		l.settle(&l.Event)
 	}
 	if l.Notice == semconv.EventBackgroundTimeout {
 		l.Facts.word(semconv.TaskID, []byte(word(l.ID)))

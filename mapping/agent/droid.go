@@ -25,6 +25,7 @@ var droid = Agent{
 		"type=tool_result toolId isError messageId",
 		"type=completion finalText numTurns",
 	),
+	ends: endings{"completion": {"type": succeeded, "isError": failedIf, "is_error": failedIf, "error": failedWith}},
 	Lines: shapes(
 		"type=system subtype=init session_id model !uuid !apiKeySource",
 		"type=message text role id",
@@ -80,6 +81,7 @@ func (d *droidDecoder) events(dst []Event) []Event {
 		l.Kind, l.Text, l.Status = RunError, l.fault, cmp.Or(l.code, "error")
 	case "completion":
 		l.Kind, l.Status = RunEnd, cmp.Or(l.code, "error")
+		l.settle(&l.Event)
 	default:
 		l.Kind = Unknown
 	}

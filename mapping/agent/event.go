@@ -103,12 +103,14 @@ type Event struct {
 	FinishReason string  // why the model stopped, in the conventions' terms
 	Notice       string  // an event name of package semconv, "" if only the timestamp matters
 	Length       Instant // how long the agent says it took
+	FirstToken   Instant // how long the agent says a model call took until its first token
 	ExitCode     Exit
 
 	Failed bool
 	Final  bool // nothing else of this turn follows
 	Wakes  bool // TaskEnd, Notice: it makes an idle agent call its model again
 	Asks   bool // TurnStart: the agent asks its model now, or did at Start
+	NoEnd  bool // RunEnd: nothing says so, but the build's runs end like this
 	Early  bool // RunEnd: its Length is the time until the agent first answered, though it went on
 
 	Tool   *Tool
@@ -164,13 +166,15 @@ type Tool struct {
 	Arguments     []byte // JSON
 	ArgumentFacts Facts
 
-	Result       []byte // JSON
-	OutcomeFacts Facts
-	ErrorType    string // "" if it went well
-	Reason       string // why it failed, in words that are never content
-	ErrorText    []byte // why it failed, in the tool's words
-	Background   bool   // it keeps running in the background after the call ends
-	Task         []byte // the ID of its TaskEnd, or the task that it waited for
+	Result        []byte // JSON
+	OutcomeFacts  Facts
+	ErrorType     string // "" if it went well
+	Reason        string // why it failed, in words that are never content
+	ErrorText     []byte // why it failed, in the tool's words
+	Reported      bool   // the tool itself said that it failed, as MCP's isError does
+	SubagentError string // how its sub-agent failed, "" if it ended well or with the call
+	Background    bool   // it keeps running in the background after the call ends
+	Task          []byte // the ID of its TaskEnd, or the task that it waited for
 }
 
 // Usage is how many tokens were used, and what they cost. Input includes the

@@ -24,6 +24,7 @@ var gemini = Agent{
 		"type=tool_result timestamp=*-*T*:* tool_id status=success|error",
 		"type=result timestamp=*-*T*:* status stats.total_tokens",
 	),
+	ends: endings{"result": {"status": only("success"), "error": failedWith}},
 	Lines: shapes(
 		"type=message timestamp=????-??-??T??:??:??.???Z role content",
 		"type=tool_use|tool_result timestamp=????-??-??T??:??:??.???Z tool_id",
@@ -120,6 +121,7 @@ func (l *geminiLine) classify() {
 	case "result":
 		l.Kind, l.Text, l.Failed = RunEnd, l.fault, l.Status == "error"
 		l.Status = cmp.Or(l.code, "error")
+		l.settle(&l.Event)
 		if len(l.Models) == 1 {
 			l.Facts.word(semconv.ResponseModel, modelName(l.Models[0].Model))
 		}

@@ -16,6 +16,7 @@ var goose = Agent{
 	CoarseStamps: true,
 	objects:      func() objectDecoder { return new(gooseDecoder) },
 	Proof:        shapes("type=message message.role message.content=[ message.created !id !session_id"),
+	ends:         endings{"complete": {"type": succeeded, "error": failedWith}},
 	Lines: shapes(
 		"type=message message.role message.created",
 		"type=notification extension_id",
@@ -81,6 +82,7 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 		if d.failed {
 			ev.Status = gooseError
 		}
+		l.settle(&ev)
 	}
 	return append(dst, ev)
 }

@@ -39,8 +39,9 @@ type line struct {
 	code         string // the name of that error
 
 	object   []byte // as it is written
-	input    int    // that the line is from
-	recorded bool   // its arrival is a place, see Line
+	ends     endings
+	input    int  // that the line is from
+	recorded bool // its arrival is a place, see Line
 }
 
 func (l *line) head() *line { return l }

@@ -12,17 +12,20 @@ import (
 
 // opencode is opencode, run with --format json. It prints a part of a message once
 // the part is complete, with its start and end times. A step is a model call. There
-// is no result: the run ends with the stream. Builds since 2.0 print a part of a step
-// after the step's end, and no end of the last step.
+// is no result: the run ends with the stream, if its last step has ended. Builds since 2.0
+// print a part of a step after the step's end, and no end of the last step.
 var opencode = Agent{
-	Flag:      "opencode",
-	Name:      "opencode",
-	Commands:  []string{"opencode"},
-	Packages:  []string{"opencode-ai"},
-	TurnEnds:  true,
-	EndsAtEOF: true,
-	objects:   func() objectDecoder { return &opencodeDecoder{sessions: map[string]*opencodeSession{}} },
-	Proof:     shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
+	Flag:     "opencode",
+	Name:     "opencode",
+	Commands: []string{"opencode"},
+	Packages: []string{"opencode-ai"},
+	TurnEnds: true,
+	objects:  func() objectDecoder { return &opencodeDecoder{sessions: map[string]*opencodeSession{}} },
+	Proof:    shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
+	ends: endings{
+		"step_finish": {"type": succeeded, "part.reason": anyBut("error"), "part.error": failedWith, "error": failedWith},
+		"text":        {"type": succeeded, "part.error": failedWith, "error": failedWith}, // since 2.0
+	},
 }
 
 // An opencodeDecoder remembers the step of each session. Every line names its session, and
@@ -36,9 +39,12 @@ type opencodeDecoder struct {
 type opencodeSession struct {
 	message []byte          // of the step that end ends
 	end     held            // of a step, and the start of the next one: parts of the step may follow
-	answer  held            // the end of a step whose last part so far is a text, in case no line ends the step
-	spoke   Instant         // when that text ended
+	over    held            // the end of the run, if nothing follows
+	answer  held            // the ends of the step and the run, if nothing follows and no line ends the step
+	spoke   Instant         // when the text in answer ended
 	running map[string]bool // calls that are printed before they end
+	open    bool            // the build prints no end of a run's last step
+	failed  bool            // an error was reported
 }
 
 // maxSteps is how many sessions are remembered. It is less than what the mapping keeps open.
@@ -47,7 +53,11 @@ const maxSteps = 512
 func (d *opencodeDecoder) Flush(_ int, dst []Event) []Event {
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
 		s := d.sessions[id]
-		if dst = s.end.take(dst); len(s.running) == 0 {
+		switch dst = s.end.take(dst); {
+		case s.failed:
+		case len(s.over) > 0:
+			dst = s.over.take(dst)
+		case s.open && len(s.running) == 0:
 			dst = s.answer.take(dst)
 		}
 	}
@@ -74,9 +84,10 @@ func (d *opencodeDecoder) events(dst []Event) []Event {
 
 func (s *opencodeSession) events(l *opencodeLine, dst []Event) []Event {
 	ofEnded := len(s.end) > 0 && bytes.Equal(l.ModelCallID, s.message)
+	s.open = s.open || l.partID || ofEnded && l.Kind == TextMessage
 	switch l.Kind {
 	case TurnStart:
-		s.answer = nil
+		s.over, s.answer = nil, nil
 		if len(s.end) > 0 && !ofEnded {
 			s.end = append(s.end, l.Kept())
 			return dst
@@ -84,16 +95,19 @@ func (s *opencodeSession) events(l *opencodeLine, dst []Event) []Event {
 		dst = s.end.take(dst)
 	case TextMessage, ThinkingMessage, ToolCall:
 		if !ofEnded {
-			dst = s.end.take(dst)
+			dst, s.over = s.end.take(dst), nil
 			s.follow(l)
 		}
 	case TurnEnd:
 		dst = s.end.take(dst)
-		s.message, s.answer, s.end = bytes.Clone(l.ModelCallID), nil, hold(l.Event)
+		s.message, s.answer, s.over, s.end = bytes.Clone(l.ModelCallID), nil, nil, hold(l.Event)
+		if l.Final {
+			s.over = hold(l.runEnd())
+		}
 		return dst
 	case RunError:
 		dst = s.end.take(dst)
-		s.answer = nil
+		s.failed = true
 	case Notice: // a call that has not ended
 		if len(l.ID) > 0 {
 			remember(s.running, l.ID, true)
@@ -108,15 +122,24 @@ func (s *opencodeSession) follow(l *opencodeLine) {
 	switch {
 	case l.Kind == TextMessage:
 		s.spoke = l.Time
+		end := l.runEnd()
+		end.NoEnd = true
 		s.answer = hold(Event{
 			Kind: TurnEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival, ModelCallID: l.ModelCallID, Final: true,
-		})
+		}, end)
 	case l.Kind == ToolCall:
 		delete(s.running, string(l.ID))
 		s.answer = nil
 	case l.Time > s.spoke:
 		s.answer = nil
 	}
+}
+
+// runEnd returns the end of the run, if the line is the last one.
+func (l *opencodeLine) runEnd() Event {
+	end := Event{Kind: RunEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival}
+	l.settle(&end)
+	return end
 }
 
 // An opencodeLine is one line.
@@ -127,6 +150,7 @@ type opencodeLine struct {
 	call       struct{ start, end Instant }
 	failed     bool // the line says what went wrong
 	goesOn     bool // the model is called again after the step
+	partID     bool // the part has its id in a member that builds before 2.0 lack
 }
 
 func (l *opencodeLine) field(r *jsonscan.Reader, key []byte) {
@@ -208,6 +232,8 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 			l.ModelCallID = readID(r)
 		case "id":
 			l.id = readID(r)
+		case "partID":
+			l.partID = true
 		case "text", "callID":
 			l.line.field(r, key)
 		case "time":

@@ -27,6 +27,9 @@ var pi = Agent{
 		"type=tool_execution_end toolCallId toolName isError",
 		"type=turn_end message toolResults",
 	),
+	ends: endings{"agent_end": {
+		"messages.stopReason": anyBut("error", "aborted"), "messages.errorMessage": failedWith, "error": failedWith, "errorMessage": failedWith,
+	}},
 	Alone: shapes("type=session version id=????????-????-????-????-???????????? timestamp=*-*T*:* cwd"),
 	Lines: shapes(
 		"type=session version id cwd",
@@ -48,6 +51,7 @@ type piDecoder struct {
 	session []byte
 	next    held    // the start of a run, if an agent_start follows: session logs have such a line, too
 	begun   bool    // the model's message has a message_start
+	failed  bool    // the last message broke off
 	deltas  int     // of the current message
 	asked   Instant // when the model's message began
 	pending held    // the end of the model's message, and the events without a time that follow it
@@ -155,7 +159,13 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 	case "turn_end":
 		dst = d.ended.take(dst)
 		l.Kind, l.Final = TurnEnd, l.answered()
-		l.Failed = l.broke()
+		if l.broke() {
+			if d.failed { // message_end said so
+				l.Kind = Ignored
+				return append(dst, l.Event)
+			}
+			l.Failed, l.Text = true, l.fault
+		}
 		l.Status = l.stop
 		l.Time, l.Late = d.endedAt, true
 		return d.after(dst)
@@ -264,6 +274,9 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		}
 	}
 	l.Kind, l.Final = TextEnd, l.answered()
+	if d.failed = l.broke(); d.failed { // a retry follows without a turn_end
+		l.Kind, l.Failed, l.Status, l.Text = TurnEnd, true, l.stop, l.fault
+	}
 	d.pending = append(d.pending, l.Kept())
 	d.begun, d.deltas = false, 0
 	if l.Length > 0 {
@@ -333,6 +346,7 @@ func (d *piDecoder) holdEnd() {
 	if l.broke() {
 		end.Failed, end.Status, end.Text = true, l.stop, l.fault
 	}
+	l.settle(&end)
 	d.end = hold(end)
 }
 

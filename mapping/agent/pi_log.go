@@ -24,8 +24,11 @@ var piLog = Agent{
 		"type=model_change timestamp provider modelId",
 		"type=thinking_level_change timestamp thinkingLevel",
 		"type=compaction timestamp summary tokensBefore",
-		"type=session_info|branch_summary|custom|custom_message|label id parentId timestamp",
+		"type=session_info|branch_summary|custom|custom_message|label|context_edit id parentId timestamp",
 	),
+	ends: endings{"message": {
+		"message.stopReason": anyBut("error", "aborted"), "message.errorMessage": failedWith,
+	}},
 	Lines:    shapes("type=session id timestamp cwd"),
 	TurnEnds: true,
 	Folders:  Folders{Default: ".pi/agent", Names: []string{"sessions"}},
@@ -50,11 +53,11 @@ type piLogDecoder struct {
 // A piLogSession is the state of a session.
 type piLogSession struct {
 	logRun
-	input int // that had its last row
-	id    []byte
-	facts Facts // of the session's runs
-	model []byte
-	asked Instant // when the run's prompt was written, 0 once the model has answered
+	inputs map[int]bool // those that have its rows and have not ended or paused since
+	id     []byte
+	facts  Facts // of the session's runs
+	model  []byte
+	asked  Instant // when the run's prompt was written, 0 once the model has answered
 }
 
 // A piRow is a row.
@@ -63,8 +66,10 @@ type piRow struct {
 }
 
 func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
-	if s := d.files[input]; s != nil && s.input == input {
-		dst = s.finish(dst)
+	if s := d.files[input]; s != nil {
+		if delete(s.inputs, input); len(s.inputs) == 0 {
+			dst = s.finish(dst)
+		}
 	}
 	return dst
 }
@@ -75,12 +80,12 @@ func (d *piLogDecoder) events(dst []Event) []Event {
 	if s == nil || string(l.typ) == "session" {
 		dst = d.Flush(l.input, dst)
 		if s = d.sessions[string(l.id)]; s == nil {
-			s = new(piLogSession)
+			s = &piLogSession{inputs: map[int]bool{}}
 		}
 		d.files[l.input] = s
 	}
+	s.inputs[l.input] = true
 	if _, copied := d.rows.keep(d.rows.hash(l.object), struct{}{}); !copied {
-		s.input = l.input
 		dst = d.rowEvents(s, dst)
 	}
 	if len(dst) == from {
@@ -128,7 +133,8 @@ func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
 		case "toolResult":
 			return d.result(s, dst)
 		}
-	case "session_info", "branch_summary", "custom", "custom_message", "label":
+	case "session_info", "branch_summary", "custom", "custom_message", "label",
+		"context_edit": // takes a failed message out of the context, before the retry
 	default:
 		dst = append(dst, Event{Kind: Unknown, Session: s.id})
 	}
@@ -164,6 +170,7 @@ func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
 // answer appends the events of a message of the model.
 func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	l := &d.line
+	retries := len(s.end) > 0 && s.end[0].Failed
 	if s.end = nil; !s.running {
 		dst = d.beginRun(s, dst)
 	}
@@ -173,12 +180,20 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	if l.began > 0 {
 		start.Time, start.Asks = min(l.began, l.Time), true
 	}
+	blocks := l.blocks()
+	if neverAsked := l.stop == "aborted" && len(blocks) == 0 && (l.Usage == nil || l.Usage.Input == 0) && l.Time-start.Time < leastCall; neverAsked {
+		s.end = hold(Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: true, Status: l.stop, Text: l.fault})
+		return dst
+	}
+	if retries {
+		dst = append(dst, Event{Kind: Notice, Session: s.id, Time: start.Time, Notice: semconv.EventRetry})
+	}
 	dst = append(dst, start)
 	ended := l.Time
 	if l.Length > 0 && l.began > 0 { // the row is written a little later
 		ended = min(l.began+l.Length, l.Time)
 	}
-	for _, b := range l.blocks() {
+	for _, b := range blocks {
 		if b.Session, b.Time, b.ModelCallID = l.Session, ended, l.ModelCallID; b.Kind == ToolStart {
 			b.Time = l.Time
 			b.tool().finish()
@@ -190,15 +205,21 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	end := l.Event
 	end.Kind, end.Final, end.Time = TurnEnd, l.answered(), ended
 	if end.Failed = l.broke(); end.Failed {
-		end.Status = l.stop
+		end.Status, end.Text = l.stop, l.fault
 	}
 	if end.Final || end.Failed {
-		s.end = hold(Event{
+		over := Event{
 			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: l.fault,
-		})
+		}
+		l.settle(&over)
+		s.end = hold(over)
 	}
 	return append(dst, end)
 }
+
+// leastCall is less than any model takes. pi writes a shorter message if it is told to stop
+// before it has asked its model.
+const leastCall = 50 * Milliseconds
 
 // result appends the end of a tool call.
 func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {

@@ -14,4 +14,5 @@ var qwen = Agent{
 	},
 	Proof:    shapes("type=system qwen_code_version"),
 	TurnEnds: true,
+	ends:     claudeEnds,
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -18,6 +19,15 @@ func millis(r *jsonscan.Reader) Instant {
 		return Instant(ms) * Milliseconds
 	}
 	return 0
+}
+
+// readMillis reads a duration in milliseconds, which may have a fraction.
+func readMillis(r *jsonscan.Reader) Instant {
+	ms, err := strconv.ParseFloat(string(bytes.Trim(r.Raw(), `"`)), 64)
+	if err != nil || ms <= 0 || ms >= maxMillis {
+		return 0
+	}
+	return Instant(ms * float64(Milliseconds))
 }
 
 // isoTime returns an instant such as 2026-08-09T19:08:20.940Z.
@@ -117,23 +127,44 @@ func (f *Facts) read(r *jsonscan.Reader, table factTable, name []byte) {
 	}
 }
 
-// readFailure reads the text and the name of an error: a text, or an object such as
-// {"message":..,"code":..} or {"name":..,"data":{"message":..}}.
+// A fault is what an error says.
+type fault struct {
+	text   []byte
+	name   string
+	status int64 // of HTTP, 0 if none is stated
+}
+
+// readFailure reads the text and the name of an error.
 func readFailure(r *jsonscan.Reader) (text []byte, name string) {
+	f := readFault(r)
+	return f.text, f.name
+}
+
+// readFault reads an error: a text, or an object such as {"message":..,"code":..},
+// {"name":..,"data":{"message":..}} or {"message":..,"codex_error_info":..}.
+func readFault(r *jsonscan.Reader) (f fault) {
 	if r.Peek() == '"' {
-		return r.Str(), ""
+		f.text = r.Str()
+		return f
 	}
 	for key := range r.Members() {
 		switch string(key) {
 		case "message":
-			text = r.Str()
+			f.text = r.Str()
 		case "code", "type", "name":
-			name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
+			f.name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
+		case "statusCode", "http_status_code":
+			f.status, _ = r.Int()
 		case "data":
-			text, _ = readFailure(r)
+			inner := readFault(r)
+			f.text, f.status = inner.text, cmp.Or(inner.status, f.status)
+		case "codex_error_info": // {"http_connection_failed":{"http_status_code":401}}
+			for range r.Members() {
+				f.status = cmp.Or(readFault(r).status, f.status)
+			}
 		}
 	}
-	return text, name
+	return f
 }
 
 // finishReasons maps providers' finish reasons to the conventions'.
@@ -212,6 +243,12 @@ func (u *Usage) Add(v *Usage) {
 	u.CacheWriteHour += v.CacheWriteHour
 	u.WebSearches += v.WebSearches
 	u.Known = u.Known || v.Known
+}
+
+// AddCost adds a cost, as decimals add up.
+func (u *Usage) AddCost(v *Usage) {
+	u.Cost = math.Round((u.Cost+v.Cost)*1e12) / 1e12
+	u.CostKnown = u.CostKnown || v.CostKnown
 }
 
 // Sub subtracts earlier counts of the same total.

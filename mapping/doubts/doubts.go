@@ -16,6 +16,7 @@ type Doubts struct {
 	worded        bool // the main agent has said a word
 	silent        bool // and none since the result of its last call
 	blank         bool // the result states the final text, and that is empty
+	noEnd         bool // the stream ended where the build ends a run, but does not say that it ended
 	commandFailed bool // the last shell command that ran to its end in the foreground
 
 	denied   int             // calls that were refused
@@ -46,6 +47,7 @@ var doubtful = []struct {
 	{semconv.DoubtEmptyAnswer, "", true, func(d *Doubts, r Run) int { return once(d.blank || !d.worded && !r.ResultOnly) }},
 	{semconv.DoubtEndsOnTool, "", true, func(d *Doubts, _ Run) int { return once(d.silent) }},
 	{semconv.DoubtCommandFailed, "", false, func(d *Doubts, _ Run) int { return once(d.commandFailed) }},
+	{semconv.DoubtNoEnd, "", true, func(d *Doubts, _ Run) int { return once(d.noEnd) }},
 	{semconv.DoubtNoWork, "", true, func(d *Doubts, r Run) int { return once(!d.worded && r.Tools == 0 && !r.ResultOnly) }},
 	{semconv.DoubtOpenCalls, semconv.OpenCalls, false, func(d *Doubts, _ Run) int { return d.Open }},
 	{semconv.DoubtUnknownLines, "", false, func(_ *Doubts, r Run) int { return r.Unknown }}, // semconv.UnknownLines says how many
@@ -78,6 +80,7 @@ func (d *Doubts) Said(ev *agent.Event) {
 	case agent.RunEnd:
 		d.blank = ev.Text != nil && isBlank(ev.Text)
 		d.worded = d.worded || !isBlank(ev.Text)
+		d.noEnd = ev.NoEnd
 	}
 }
 

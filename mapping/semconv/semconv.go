@@ -185,6 +185,7 @@ const (
 	DoubtEmptyAnswer   = "empty_answer"
 	DoubtEndsOnTool    = "ends_on_tool"
 	DoubtCommandFailed = "last_command_failed"
+	DoubtNoEnd         = "no_end"
 	DoubtNoWork        = "no_work"
 	DoubtOpenCalls     = "open_calls"
 	DoubtUnknownLines  = "unknown_lines"
@@ -293,9 +294,11 @@ const (
 
 // Values of error.type that spantee itself gives.
 const (
-	ErrorIncomplete  = "incomplete"  // the stream ended first
-	ErrorInterrupted = "interrupted" // a signal ended spantee first, or tracing stopped early
-	ErrorKilled      = "killed"      // spantee was killed first
-	ErrorTool        = "tool_error"  // MCP's isError, as its conventions have it
-	ErrorOther       = "_OTHER"
+	ErrorOutcomeUnknown = "outcome_unknown" // the result does not say whether the run succeeded
+	ErrorIncomplete     = "incomplete"      // the stream ended first
+	ErrorInterrupted    = "interrupted"     // a signal ended spantee first, or tracing stopped early
+	ErrorKilled         = "killed"          // spantee was killed first
+	ErrorToolNotFound   = "tool_not_found"  // the model called a tool that does not exist
+	ErrorTool           = "tool_error"      // MCP's isError, as its conventions have it
+	ErrorOther          = "_OTHER"
 )

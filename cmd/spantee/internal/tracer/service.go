@@ -33,6 +33,7 @@ func PerAgent(describe func(agent string) *resourcepb.Resource) func(agent strin
 // NewProcess returns the process of an agent that a command line is to start.
 func NewProcess(args ...string) *mapping.Process {
 	p := &mapping.Process{Agent: agent.OfCommand(args), Executable: filepath.Base(args[0])}
+	p.Resumes = p.Agent.Resumes(args)
 	_, _ = rand.Read(p.Key[:]) // it never fails
 	return p
 }
