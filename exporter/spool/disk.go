@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/spantee/spantee/exporter/standstill"
 )
 
 // OnDisk is called, if it is set, before each call that changes the disk, with the name
@@ -25,16 +27,13 @@ var ErrFrozen = errors.New("the disk did not answer in time")
 // long.
 var abandonedCalls atomic.Int32
 
-// A disk is frozen if a call has taken idleSteps steps in which the process computed nothing,
+// A disk is frozen if a call has taken idleSteps steps in which the process stood still,
 // or maxSteps in any case. Steps are counted, and not time, because a busy machine, which may
 // delay a call for as long as a frozen disk does, delays the steps as well.
 const (
 	step      = 100 * time.Millisecond
 	idleSteps = 20
 	maxSteps  = 200
-
-	// idle is the processor time that a step takes if the process only waits.
-	idle = 5 * time.Millisecond
 )
 
 // A diskLock is a mutex that is held while the disk is waited for. It is a channel because
@@ -71,17 +70,15 @@ func Await[T any](f func() (T, error)) (result T, err error) {
 		result, err := f()
 		answers <- answer{result, err}
 	}()
-	used := CPUTime()
+	watch := standstill.Start(standstill.Used)
 	for all, waited := 0, 0; waited < idleSteps && all < maxSteps; all++ {
 		select {
 		case a := <-answers:
 			return a.result, a.err
 		case <-time.After(step):
 		}
-		if now := CPUTime(); now-used > idle {
-			used, waited = now, 0
-		} else {
-			waited++
+		if waited++; !watch.Still(step) {
+			waited = 0
 		}
 	}
 	abandonedCalls.Add(1)

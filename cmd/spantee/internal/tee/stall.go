@@ -3,11 +3,13 @@ package tee
 import (
 	"errors"
 	"time"
+
+	"github.com/spantee/spantee/exporter/standstill"
 )
 
 const (
-	// StallLimit is how long the stream waits while the consumer makes no progress. On a
-	// machine with a load of ten, a thread may be off the processor for over 100 ms.
+	// StallLimit is how long the stream waits while the consumer makes no progress, and the
+	// process stands still.
 	StallLimit = 2 * time.Second
 
 	// busyLimit is the limit if the process uses the processor meanwhile: a line of
@@ -23,16 +25,18 @@ const (
 var ErrStalled = errors.New("the mapper made no progress")
 
 // A stall is how long the consumer has made no progress: in total, and without the time
-// in which the process was computing.
+// in which the process was computing, or waiting for a processor.
 type stall struct {
 	tee       *Tee
 	advanced  int64
-	cpu       time.Duration
+	watch     *standstill.Watch
 	idle, all time.Duration
 	longest   time.Duration // of all idle times
 }
 
-func (t *Tee) newStall() *stall { return &stall{tee: t, advanced: t.advanced(), cpu: t.cpu()} }
+func (t *Tee) newStall() *stall {
+	return &stall{tee: t, advanced: t.advanced(), watch: standstill.Start(t.used)}
+}
 
 // advanced returns a number that grows while the consumer makes progress.
 func (t *Tee) advanced() int64 {
@@ -47,15 +51,15 @@ func (t *Tee) advanced() int64 {
 
 // check updates a stall after some time.
 func (s *stall) check(after time.Duration) {
-	advanced, cpu := s.tee.advanced(), s.tee.cpu()
-	if s.all += after; cpu-s.cpu < time.Millisecond {
+	advanced := s.tee.advanced()
+	if s.all += after; s.watch.Still(after) {
 		s.idle += after
 	}
 	if advanced != s.advanced {
 		s.idle, s.all = 0, 0
 	}
 	s.longest = max(s.longest, s.idle)
-	s.advanced, s.cpu = advanced, cpu
+	s.advanced = advanced
 }
 
 // exceeds reports whether the consumer has made no progress for patience or, while the

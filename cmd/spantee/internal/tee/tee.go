@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/standstill"
 )
 
 const (
@@ -39,7 +39,7 @@ type Tee struct {
 	in   io.Reader
 	out  io.Writer
 	opts Options
-	cpu  func() time.Duration // processor time of the process
+	used func() time.Duration // see standstill.Start
 
 	mu       sync.Mutex
 	ring     ring
@@ -67,7 +67,7 @@ type Options struct {
 // New returns a Tee from in to out.
 func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
-		in: in, out: out, opts: opts, cpu: spool.CPUTime, ring: ring{buf: make([]byte, ringSize)},
+		in: in, out: out, opts: opts, used: standstill.Used, ring: ring{buf: make([]byte, ringSize)},
 		writing: make(chan struct{}, 1), stopped: make(chan struct{}),
 		room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

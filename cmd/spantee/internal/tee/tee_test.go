@@ -29,7 +29,7 @@ type recorder struct {
 func (r *recorder) follow(in io.Reader, out io.Writer, opts Options) *Tee {
 	opts.Progress = r.moved.Load
 	t := New(in, out, opts)
-	t.cpu = func() time.Duration { return 0 }
+	t.used = func() time.Duration { return 0 }
 	r.done = make(chan struct{})
 	go r.run(t)
 	return t
@@ -222,7 +222,7 @@ func TestHangingConsumer(t *testing.T) {
 				var out bytes.Buffer
 				tee := seen.follow(bytes.NewReader(in), &out, Options{})
 				var used time.Duration
-				tee.cpu = func() time.Duration {
+				tee.used = func() time.Duration {
 					used += tc.cpu
 					return used
 				}

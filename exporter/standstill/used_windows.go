@@ -1,12 +1,12 @@
-package spool
+package standstill
 
 import (
 	"syscall"
 	"time"
 )
 
-// CPUTime returns how much processor time the process has used.
-func CPUTime() time.Duration {
+// Used returns how long the process has computed.
+func Used() time.Duration {
 	var created, exited, kernel, user syscall.Filetime
 	self, err := syscall.GetCurrentProcess()
 	if err != nil || syscall.GetProcessTimes(self, &created, &exited, &kernel, &user) != nil {

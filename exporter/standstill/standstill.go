@@ -1,0 +1,35 @@
+// Package standstill tells a process that stands still from one that computes, or that would
+// if it had a processor: on a busy machine, a thread may wait seconds for one.
+package standstill
+
+import "time"
+
+// A Watch looks at the process in steps.
+type Watch struct {
+	used func() time.Duration
+	last time.Duration
+	at   time.Time
+}
+
+// Start begins to watch. used returns how long the process's threads have computed and waited
+// for a processor so far: [Used], except in tests.
+func Start(used func() time.Duration) *Watch {
+	return &Watch{used: used, last: used(), at: time.Now()}
+}
+
+const (
+	// least is more than a process takes that only looks.
+	least = 5 * time.Millisecond
+
+	// onTime is how late a look is that did not wait for a processor itself.
+	onTime = 50 * time.Millisecond
+)
+
+// Still reports whether the process has stood still in the step since the last look. Where the
+// system does not tell how long threads wait for a processor, a look that comes late does.
+func (w *Watch) Still(step time.Duration) bool {
+	used, now := w.used(), time.Now()
+	still := used-w.last < least && now.Sub(w.at) < step+onTime
+	w.last, w.at = used, now
+	return still
+}
