@@ -174,10 +174,15 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	end = r.clock.after(t.start, end)
 	switch off := end.at - t.start.at - ev.Length; {
 	case ev.Length == 0:
-	case off > maxDeviation: // nothing is printed before it begins, so the end was printed late
-		end = end.inferred()
+	case off > maxDeviation: // nothing is printed before it begins, so the end was printed late, and perhaps the start
+		end, t.start = end.inferred(), t.start.inferred()
+		if caller := t.inv.caller(); caller != nil && caller == t.turn && caller.end.at == t.start.at {
+			caller.end = caller.end.inferred()
+		}
 	case off < -maxDeviation:
-		t.start = t.start.inferred()
+		if t.start = t.start.inferred(); missing { // and no line says which of the two is wrong
+			end = end.inferred()
+		}
 	}
 	t.endsSooner = sooner
 	r.outcome(t, ev, end, missing)
@@ -206,11 +211,14 @@ func (r *run) shareTime(t *tool, end moment) {
 // correctStart corrects the start of a call that was printed late, and the end of
 // the turn that made the call.
 func (r *run) correctStart(t *tool, start moment) {
+	caller := t.inv.caller()
+	if caller != nil && caller == t.turn && start.at < caller.end.at-maxDeviation && start.at < t.floor {
+		caller.end = caller.end.inferred()
+	}
 	start = start.notBefore(t.floor)
 	if start.at >= t.start.at {
 		return
 	}
-	caller := t.inv.caller()
 	if caller == nil || caller != t.turn || caller.state == resumed {
 		if t.turn != nil { // its turn has been sent
 			start = start.notBefore(t.turn.end.at)

@@ -84,12 +84,12 @@ func (r *run) asks(inv *invocation, ev *agent.Event, at moment) {
 }
 
 // waitBeside returns since when the agent has waited for a model that produces text
-// while a tool is running: since another tool ended, or not at all.
+// while a tool is running, which nobody knows: perhaps since another tool ended.
 func (inv *invocation) waitBeside(at moment) moment {
 	if inv.turn != nil && inv.busy.ended.at > inv.turn.end.at {
-		return inv.busy.ended
+		at = inv.busy.ended
 	}
-	return at
+	return at.inferred()
 }
 
 // otherCall reports whether an event belongs to another model call.
@@ -281,6 +281,9 @@ func (r *run) finishCaller(inv *invocation) {
 		if t.state == resumed {
 			t.end = r.endOf(t, t.lastOutput)
 			inv.wait = later(inv.wait, t.end)
+		}
+		if inv.busy.running > 0 && !r.agent.TurnEnds { // the end of its call might tell when that began
+			t.end = t.end.inferred()
 		}
 		r.finishTurn(t)
 	}

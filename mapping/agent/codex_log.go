@@ -104,9 +104,9 @@ type codexThread struct {
 // A codexCall is a tool call in flight.
 type codexCall struct {
 	id      []byte
-	script  bool           // which makes calls itself
-	outcome Tool           // what was reported of it besides its output
-	began   Instant        // by its item, 0 if that has no time
+	script  bool    // which makes calls itself
+	outcome Tool    // what was reported of it besides its output
+	began   Instant // by its item, 0 if that has no time
 	ended   Instant
 	started []*codexThread // the sub-agents that it started
 }

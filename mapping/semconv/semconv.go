@@ -131,7 +131,7 @@ const CopilotPremiumRequests = "copilot.premium_requests"
 // spantee's own attributes of root spans.
 const (
 	AgentVersion        = "spantee.agent.version"        // the conventions have no version on this span
-	StartupMillis    = "spantee.startup_ms" // from the start of the agent's process, or of spantee's, to the agent's first line
+	StartupMillis       = "spantee.startup_ms"           // from the start of the agent's process, or of spantee's, to the agent's first line
 	DurationReported    = "spantee.duration_reported_ms" // by the agent
 	Turns               = "spantee.turns"
 	Tools               = "spantee.tools"
