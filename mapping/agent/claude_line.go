@@ -380,6 +380,7 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 		}
 	}
 	l.lastTokens = c.OutcomeFacts.number(semconv.SubagentTokens)
+	c.OutcomeFacts.remove(semconv.SubagentTokens) // not what the sub-agent used
 }
 
 // readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].
