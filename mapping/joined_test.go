@@ -50,7 +50,9 @@ func (s joinedStream) root(t *testing.T) *tracepb.Span {
 		now = now.Add(s.tick)
 	}
 	spans = append(spans, decoded(t, m.Close(false))...)
-	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool { return strings.HasPrefix(s.Name, "invoke_agent") && len(s.ParentSpanId) == 0 })
+	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool {
+		return strings.HasPrefix(s.Name, "invoke_agent") && len(s.ParentSpanId) == 0
+	})
 	if i < 0 {
 		t.Fatal("no root")
 	}
@@ -108,7 +110,9 @@ func TestCodexThreadTotals(t *testing.T) {
 		tokens(later.Add(3*time.Second), 10300, 232)
 	childLog := row(later.Add(2*time.Second), `"type":"session_meta","payload":{"id":"`+child+`","parent_thread_id":"`+thread+`"}`) +
 		started(later.Add(2*time.Second), "t3") + tokens(later.Add(3*time.Second), 700, 40)
-	process := func(resumes bool) *mapping.Process { return &mapping.Process{Agent: agent.Find("codex"), Resumes: resumes} }
+	process := func(resumes bool) *mapping.Process {
+		return &mapping.Process{Agent: agent.Find("codex"), Resumes: resumes}
+	}
 	for name, c := range map[string]struct {
 		joinedStream
 		want string

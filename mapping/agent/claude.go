@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -294,7 +295,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 				ev.Kind, a.thinking = ThinkingEnd, false
 			}
 		case ToolStart:
-			b.tool().loadsSkill()
+			if b.tool().loadsSkill(); string(b.typ) == "server_tool_use" && len(l.others) > 0 && !strings.HasPrefix(b.Tool.Name, "web_") {
+				b.Tool.Subagent, s.nested = "advisor", true
+			}
 			ev.Tool, a.tools = b.tool().finish(), true
 			s.trait(b.ID, callRunning)
 			if b.startsSubagent() {
@@ -302,6 +305,14 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 			}
 		case ToolEnd:
 			ev.Tool = b.tool().finish()
+			if string(b.typ) == "advisor_tool_result" && a.consulted < len(l.others) {
+				m := &l.others[a.consulted]
+				a.consulted++
+				call := Event{Kind: TurnStart, Session: l.Session, Time: l.Time, Arrival: l.Arrival, Parent: b.ID, Model: m.Model}
+				end := call
+				end.Kind, end.Usage, end.Final = TurnEnd, &m.Usage, true
+				dst = append(dst, call, end)
+			}
 		default:
 			continue
 		}
