@@ -107,7 +107,7 @@ func audit(agent string, in []byte) (l ledger) {
 				l.failed++
 			}
 		}
-		l.nested = l.nested || v.Parent != ""
+		l.nested = l.nested || v.Parent != "" || bytes.Contains(line, []byte(`"advisor_message"`))
 		switch {
 		case v.Type == "assistant" && m.Usage != nil && v.Parent == "":
 			id := m.ID

@@ -15,6 +15,7 @@ type Input struct {
 	mapper *Mapper
 	number int // 0 for the stream
 	lines  lines
+	cut    cutLine
 	detector
 }
 
@@ -67,6 +68,7 @@ func (in *Input) end(interrupted bool) {
 	m := in.mapper
 	if !interrupted {
 		in.lines.end()
+		in.giveUp()
 	}
 	if m.stats.Lines == 1 && len(in.kept) == 1 {
 		in.marks.Read(in.kept[0].Text)
@@ -101,5 +103,5 @@ func (in *Input) takeLine(line, tail []byte) {
 			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
 		}
 	}
-	in.decode(agent.Line{Text: line, Tail: tail, Arrival: m.now, Input: in.number}, m.stats.Lines)
+	in.decodeWhole(agent.Line{Text: line, Tail: tail, Arrival: m.now, Input: in.number}, m.stats.Lines)
 }

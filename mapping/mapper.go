@@ -150,6 +150,9 @@ func (m *Mapper) apply(a *agent.Agent) {
 			if r != nil && ev.Time != 0 {
 				r.at(ev)
 			}
+		case agent.RunEnd:
+			m.complete(a, ev)
+			m.sessions.dispatch(a, ev)
 		default:
 			m.sessions.dispatch(a, ev)
 		}

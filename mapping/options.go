@@ -42,6 +42,10 @@ type Options struct {
 	// as a session log.
 	Printed bool
 
+	// ReadLog, if set, returns the session log whose path, in the first of the folders, matches a
+	// pattern; nil if there is none. It is called when a run of a live stream ends.
+	ReadLog func(folders agent.Folders, pattern string) []byte
+
 	// Since, if set, leaves out runs that began earlier.
 	Since time.Time
 

@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"fmt"
 	"iter"
 	"time"
 
@@ -14,11 +13,24 @@ import (
 // package path, is of its path there. Otherwise, pattern is empty.
 func (m *Mapper) SessionLog(session string) (folders agent.Folders, pattern string) {
 	s := m.sessions.byID[session]
-	if s == nil || s.agent.Joined == nil || !isPlainID(session) {
+	if s == nil || !isPlainID(session) {
 		return folders, ""
 	}
-	folders = s.agent.Joined.Folders
-	return folders, fmt.Sprintf(folders.LogOf, session)
+	return s.agent.LogOf(session)
+}
+
+// complete adds to the end of a run what only the session's log has.
+func (m *Mapper) complete(a *agent.Agent, end *agent.Event) {
+	s := m.sessions.find(a, end.Session)
+	if m.opts.ReadLog == nil || m.opts.replay() || s.run == nil {
+		return
+	}
+	m.decoderOf(a).Complete(end, s.id, s.run.start.at, func(session string) []byte {
+		if folders, pattern := a.LogOf(session); pattern != "" && isPlainID(session) {
+			return m.opts.ReadLog(folders, pattern)
+		}
+		return nil
+	})
 }
 
 // isPlainID reports whether a pattern matches no other id than this one.

@@ -230,6 +230,9 @@ func TestNumericIDs(t *testing.T) {
 	id := regexp.MustCompile(`(?i)(_id|[a-z]ID|Id|\bid|uuid)$`)
 	for name, in := range fixtures(t) {
 		t.Run(short(name), func(t *testing.T) {
+			if short(name) == "cursor/literal-newlines" {
+				t.Skip("its events are not lines")
+			}
 			want := shape(feed{}.spans(t, in))
 			numbers := map[string]int{}
 			got := shape(feed{}.spans(t, edit(in, func(path string, v *value) {

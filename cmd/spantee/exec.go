@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
@@ -58,7 +59,7 @@ func execCommand() *cobra.Command {
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
 	process := tracer.NewProcess(args...)
-	setup, err := setUp(o, stderr, source{Options: mapping.Options{Process: process, Printed: true}})
+	setup, err := setUp(o, stderr, source{Options: mapping.Options{Process: process, Printed: true, ReadLog: follow.ReadLog}})
 	if err != nil {
 		return err
 	}

@@ -418,7 +418,9 @@ func (r *reporter) print(o result, hasDestination bool) {
 		if more := r.ended - len(r.waiting); more > 0 && len(r.waiting) > 0 {
 			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
-		r.lineUnlessEmpty(oddLines(o.stats))
+		others := o.stats
+		others.BadLines = 0 // said below
+		r.lineUnlessEmpty(oddLines(others))
 		if s := amount(o.delivery.Earlier.Delivered); s != "" {
 			r.line("%s of earlier runs delivered", s)
 		}
@@ -455,6 +457,9 @@ func (r *reporter) print(o result, hasDestination bool) {
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
+	if o.stats.Runs > 0 && o.stats.BadLines > 0 {
+		r.line("%s", badLines(o.stats))
+	}
 	r.lineUnlessEmpty(r.doubted())
 	r.lineUnlessEmpty(r.unusual)
 }
@@ -483,11 +488,20 @@ func oddLines(stats mapping.Stats) string {
 		unidentified = 0 // notAStream says it
 	}
 	return enumerate(", ",
-		part{stats.BadLines, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(stats.BadLines, "line"), stats.FirstBad)},
+		part{stats.BadLines, badLines(stats)},
 		part{stats.EndsWithoutStart, count(stats.EndsWithoutStart, "event") + " of something whose start is missing"},
 		part{unidentified, count(unidentified, "line") + " that could be from any agent"},
 		part{stats.Evicted, count(stats.Evicted, "span") + " ended early because too much was open"},
 		part{stats.Oversize, count(stats.Oversize, "line") + " too long to parse"})
+}
+
+// badLines describes the lines that are not JSON, or have no type.
+func badLines(stats mapping.Stats) string {
+	are := "are"
+	if stats.BadLines == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s of %s %s not JSON, the first is line %d", count(stats.BadLines, "line"), cmp.Or(stats.Agent, "the input"), are, stats.FirstBad)
 }
 
 // untraced says why there is no trace.

@@ -28,6 +28,7 @@ func sourceOf(stdin *os.File) (from source) {
 	from.Printed = true
 	info, err := stdin.Stat()
 	if err != nil || !info.Mode().IsRegular() {
+		from.ReadLog = follow.ReadLog
 		return from
 	}
 	name := "FILE"

@@ -18,6 +18,7 @@ type Doubt struct {
 // if it holds once in a run, and with words for one and for N.
 var doubtful = map[string]struct{ count, one, several string }{
 	semconv.DoubtBackground:    {semconv.RunningTasks, "1 task still running in the background", "N tasks still running in the background"},
+	semconv.DoubtBadLines:      {semconv.CutLines, "1 line that is a part of an event", "N lines that are parts of events"},
 	semconv.DoubtDenied:        {semconv.DeniedCalls, "1 call refused", "N calls refused"},
 	semconv.DoubtEmptyAnswer:   {"", "the final answer is empty", "N final answers are empty"},
 	semconv.DoubtEndsOnTool:    {"", "no answer after the last tool call", "N runs without an answer after the last tool call"},

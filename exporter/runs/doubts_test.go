@@ -15,7 +15,7 @@ import (
 // more of them than there are, is left out.
 func TestDoubts(t *testing.T) {
 	names := []string{
-		semconv.DoubtBackground, semconv.DoubtDenied, semconv.DoubtEmptyAnswer, semconv.DoubtEndsOnTool,
+		semconv.DoubtBackground, semconv.DoubtBadLines, semconv.DoubtDenied, semconv.DoubtEmptyAnswer, semconv.DoubtEndsOnTool,
 		semconv.DoubtCommandFailed, semconv.DoubtNoEnd, semconv.DoubtNoWork, semconv.DoubtOpenCalls, semconv.DoubtUnknownLines,
 	}
 	list := &commonpb.ArrayValue{}

@@ -13,6 +13,7 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -85,8 +86,8 @@ type Agent struct {
 	// Folders are where the agent keeps session logs.
 	Folders Folders
 
-	// Joined is the session log that has what the stream lacks. The stream's decoder is a
-	// learner.
+	// Joined is the session log that has what the stream lacks, if its lines are not the stream's.
+	// The stream's decoder is a learner or a completer.
 	Joined *Agent
 
 	// NamedLast says that the session's id may come only with the last line of a run.
@@ -199,6 +200,31 @@ func (d *Decoder) Started(at Instant, resumes bool) {
 // A learner is the decoder of a stream that lacks what its agent's session log has.
 type learner interface {
 	learn(session string, since Instant, rows []byte) (start Event, ok bool)
+}
+
+// A completer is the decoder of a stream whose results lack what the session log has.
+type completer interface {
+	complete(end *Event, session string, since Instant, log func(session string) []byte)
+}
+
+// Complete adds to the end of a run what it lacks, such as token counts, from the log of its
+// session and those of its sub-agents. since is when the run began.
+func (d *Decoder) Complete(end *Event, session string, since Instant, log func(session string) []byte) {
+	if stream, lacks := d.objectDecoder.(completer); lacks {
+		stream.complete(end, session, since, log)
+	}
+}
+
+// LogOf returns the folders of the agent's session logs, and a pattern of the path of a
+// session's log in the first of them: "" if the log has nothing that the stream lacks.
+func (a *Agent) LogOf(session string) (folders Folders, pattern string) {
+	if folders = a.Folders; a.Joined != nil {
+		folders = a.Joined.Folders
+	}
+	if folders.LogOf == "" {
+		return folders, ""
+	}
+	return folders, fmt.Sprintf(folders.LogOf, session)
 }
 
 // Learn reads rows of the log of a session in the stream, and returns the beginning of the

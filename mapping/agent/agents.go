@@ -92,6 +92,7 @@ type Foreign struct {
 }
 
 var foreignLines = []Foreign{
+	{Name: "messages of @cursor/sdk", shapes: shapes("type=system|user|assistant|thinking|tool_call|status agent_id run_id")},
 	{Name: "Trae", shapes: shapes("session_id=t-* type=system")},
 	{Name: "muse", shapes: shapes("schema_version payload_type payload")},
 	{Name: "OpenHands", shapes: shapes("id timestamp source=agent|user|environment action|observation", "kind=*Event id timestamp source")},

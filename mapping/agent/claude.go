@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -257,7 +258,7 @@ func (d *claudeDecoder) subagentRetry() {
 func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
-	a.works, s.stale, s.nested = true, false, s.nested || len(l.Parent) > 0
+	a.works, a.asked, s.stale, s.nested = true, false, false, s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.fault) > 0 || d.isAPIError(firstText(l.blocks)) {
 		return d.failed(s, dst)
 	}
@@ -303,7 +304,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 				ev.Kind, a.thinking = ThinkingEnd, false
 			}
 		case ToolStart:
-			b.tool().loadsSkill()
+			if b.tool().loadsSkill(); string(b.typ) == "server_tool_use" && len(l.others) > 0 && !strings.HasPrefix(b.Tool.Name, "web_") {
+				b.Tool.Subagent, s.nested = "advisor", true
+			}
 			ev.Tool, a.tools = b.tool().finish(), true
 			s.trait(b.ID, callRunning)
 			if b.startsSubagent() {
@@ -311,6 +314,14 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 			}
 		case ToolEnd:
 			ev.Tool = b.tool().finish()
+			if string(b.typ) == "advisor_tool_result" && a.consulted < len(l.others) {
+				m := &l.others[a.consulted]
+				a.consulted++
+				call := Event{Kind: TurnStart, Session: l.Session, Time: l.Time, Arrival: l.Arrival, Parent: b.ID, Model: m.Model}
+				end := call
+				end.Kind, end.Usage, end.Final = TurnEnd, &m.Usage, true
+				dst = append(dst, call, end)
+			}
 		default:
 			continue
 		}
@@ -361,11 +372,15 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 			results++
 		}
 	}
+	if len(l.Parent) > 0 {
+		s.agent(l.Parent).asked = true
+	}
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		ev.ID, ev.Tool, ev.Text = b.ID, nil, nil
 		switch {
 		case b.Kind == ToolEnd:
+			dst = d.lastAnswer(s, b, dst)
 			if results == 1 {
 				l.finishResult(b.tool())
 				s.measured(b.ID, l.lastTokens, l.toolUses)
@@ -395,6 +410,21 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 		dst = append(dst, ev)
 	}
 	return l.unknownBlock(dst)
+}
+
+// lastAnswer appends the last answer of the sub-agent that a call started, if only the call's
+// result has it.
+func (d *claudeDecoder) lastAnswer(s *claudeSession, b *line, dst []Event) []Event {
+	a := s.agents[string(b.ID)]
+	if a == nil || !a.asked || d.finalUsage || // a log has it
+		b.Tool.ErrorType != "" || d.line.result.Background {
+		return dst
+	}
+	l := &d.line
+	a.asked = false
+	return append(dst, Event{
+		Kind: TextMessage, Session: l.Session, Time: l.Time, Arrival: l.Arrival, Parent: b.ID, Text: resultText(b.Tool.Result), Final: true,
+	})
 }
 
 // streamed appends the events of one line of --include-partial-messages.

@@ -22,13 +22,14 @@ type claudeLine struct {
 	message        []byte // its id
 	stop           []byte // why the model stopped
 	usage          Usage
-	inputHasCached bool   // see claudeDialect
-	content        []byte // of the message, as it is written
-	blocks         []line // of the content
-	result         Tool   // what the line states of a call's outcome, besides the result that the model gets
-	toolUses       int64  // of a sub-agent
-	lastTokens     int64  // that its last model call used
-	subagent       bool   // the task is a sub-agent
+	others         []ModelUsage // of other models that the message consulted
+	inputHasCached bool         // see claudeDialect
+	content        []byte       // of the message, as it is written
+	blocks         []line       // of the content
+	result         Tool         // what the line states of a call's outcome, besides the result that the model gets
+	toolUses       int64        // of a sub-agent
+	lastTokens     int64        // that its last model call used
+	subagent       bool         // the task is a sub-agent
 
 	eventType, deltaType []byte // of a stream_event
 	calls                bool   // the block of content that begins is a tool call
@@ -218,8 +219,34 @@ func (l *claudeLine) denied(b *line) {
 }
 
 func (l *claudeLine) readUsage(r *jsonscan.Reader, to *Usage) {
-	if to.read(r); !l.inputHasCached {
+	for key := range r.Members() {
+		if string(key) == "iterations" {
+			l.readIterations(r)
+		} else {
+			to.count(r, key)
+		}
+	}
+	if !l.inputHasCached {
 		to.addCached()
+	}
+}
+
+// readIterations reads the model calls that a message consists of. The message's usage leaves
+// out those of other models, such as an advisor.
+func (l *claudeLine) readIterations(r *jsonscan.Reader) {
+	l.others = nil
+	for range r.Elements() {
+		var m ModelUsage
+		for key := range r.Members() {
+			if string(key) == "model" {
+				m.Model = jsonscan.Unquote(r.Str())
+			} else {
+				m.count(r, key)
+			}
+		}
+		if m.addCached(); len(m.Model) > 0 {
+			l.others = append(l.others, m)
+		}
 	}
 }
 
@@ -387,6 +414,7 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 		}
 	}
 	l.lastTokens = c.OutcomeFacts.number(semconv.SubagentTokens)
+	c.OutcomeFacts.remove(semconv.SubagentTokens) // not what the sub-agent used
 }
 
 // readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].

@@ -334,7 +334,7 @@ func (d *claudeLogDecoder) copied() bool {
 		return false
 	}
 	own := d.calls.hash(l.Session, l.Parent)
-	owner, _ := d.calls.keep(d.calls.hash(l.message, d.row.request), own)
+	owner, _ := d.calls.keep(d.calls.hash(l.message, d.row.request, l.content), own) // gateways repeat ids
 	return owner != own
 }
 

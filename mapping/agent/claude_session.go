@@ -37,9 +37,11 @@ type claudeAgent struct {
 	over           bool   // all of the message has arrived
 	text, thinking bool   // deltas have come that no whole block has repeated yet
 	tools          bool   // it called a tool
+	asked          bool   // it has got a prompt or a result, and not answered: the stream may lack a sub-agent's last answer
 	works          bool   // it has answered since an end of its task was reported
 	attempt        int64  // of the last retry
 	call           []byte // the id of its last model call
+	consulted      int    // how many other models that call has consulted
 	spent          Usage  // of that call, zero after a result
 }
 
@@ -69,6 +71,7 @@ func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool
 		} else {
 			s.input += a.spent.Input
 		}
+		a.consulted = 0
 		a.call, a.spent = append(a.call[:0], call...), *u
 	}
 }

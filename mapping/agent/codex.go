@@ -54,6 +54,7 @@ type codexDecoder struct {
 	process Instant          // when its process was started, 0 if that is not known
 	resumes bool             // to go on with a thread
 	agents  bool             // the thread has started sub-agents, whose tokens it does not state
+	own     *Usage           // of the run's thread, nil if it is not known
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
 	begun   bool             // a run has begun and not ended
@@ -77,7 +78,7 @@ func (d *codexDecoder) events(dst []Event) []Event {
 	switch l.Kind {
 	case ToolStart:
 		d.running[string(l.ID)] = true
-		d.agents = d.agents || l.Tool.Name == "spawn_agent"
+		d.agents = d.agents || bytes.HasPrefix(l.itemType, []byte("collab"))
 	case ToolEnd:
 		delete(d.running, string(l.ID))
 	case RunEnd:
@@ -132,6 +133,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 		}
 	}
 	clear(d.running)
+	d.own = nil
 	if u := l.Usage; u != nil && u.Known {
 		total := *u
 		before, known := d.used[string(d.thread)]
@@ -143,6 +145,9 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 			u.CacheRead, u.CacheWrite = max(0, u.CacheRead), max(0, u.CacheWrite)
 		}
 		remember(d.used, d.thread, total)
+		if d.own = l.Usage; d.agents {
+			l.Usage = nil // the run's is not known, but for the logs
+		}
 	}
 	return dst
 }
@@ -159,10 +164,12 @@ func (d *codexDecoder) isResumed() bool {
 	)
 	born := uuidTime(d.thread)
 	switch {
-	case d.line.recorded || born == 0:
+	case d.line.recorded:
 		return false
+	case d.resumes || born == 0:
+		return d.resumes
 	case d.process != 0:
-		return d.resumes || born < d.process
+		return born < d.process
 	}
 	return born < d.came-old && d.line.Arrival-d.came >= atOnce
 }

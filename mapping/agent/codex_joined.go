@@ -1,6 +1,12 @@
 package agent
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
 
 // learn implements [learner]. A rollout has the model, the settings and, as long as a process
 // that resumed the thread has not stated its first total, what the thread had used before.
@@ -25,3 +31,62 @@ func (d *codexDecoder) learn(session string, since Instant, rows []byte) (start 
 	}
 	return start, ok
 }
+
+// complete implements [completer]. The thread states its total, also of earlier processes, and
+// without its sub-agents.
+func (d *codexDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
+	if !d.agents && end.SessionUsage == nil {
+		return
+	}
+	logs := newCodexLogDecoder()
+	decoder := Decoder{Agent: &codexLog, objectDecoder: logs}
+	var before, nested Usage
+	read := func(input int, thread string) bool {
+		rows := log(thread)
+		for row := range bytes.Lines(rows) {
+			for _, ev := range decoder.Decode(Line{Text: row, Input: input}, nil) {
+				switch {
+				case ev.Kind != TurnEnd || ev.Usage == nil:
+				case ev.Time < since:
+				case len(ev.Parent) > 0:
+					nested.Add(ev.Usage)
+				}
+			}
+			if t := logs.threads[session]; input == 0 && t != nil && logs.line.Time < since {
+				before = t.total
+			}
+		}
+		return rows != nil
+	}
+	if !read(0, session) || logs.threads[session] == nil {
+		return
+	}
+	own := d.own
+	if own == nil && end.SessionUsage != nil {
+		rest := end.SessionUsage.copied()
+		if rest.Sub(&before); rest.Input < 0 || rest.Output < 0 {
+			return
+		}
+		own, end.SessionUsage = rest, nil
+	}
+	threads := []string{session}
+	for n := 0; n < len(threads) && n < maxJoined; n++ { // in the order of their beginning
+		if n > 0 && !read(n, threads[n]) {
+			return
+		}
+		if t := logs.threads[threads[n]]; t != nil {
+			for _, child := range slices.Sorted(maps.Keys(t.spawned)) {
+				threads = append(threads, child)
+			}
+		}
+	}
+	if own == nil || len(threads) > maxJoined || d.agents && len(threads) == 1 {
+		return
+	}
+	end.Usage = own.copied()
+	end.Usage.Add(&nested)
+	end.Facts.bool(semconv.SessionLog)
+}
+
+// maxJoined is how many logs of sub-agents are read.
+const maxJoined = 64

@@ -28,13 +28,8 @@ var copilot = Agent{
 	Packages: []string{"@github/copilot"},
 	Provider: "github",
 	TurnEnds: true, NamedLast: true, EndsOnTime: true,
-	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},
-	objects: func() objectDecoder {
-		d := new(copilotDecoder)
-		d.newSession()
-		d.over = false
-		return d
-	},
+	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}, LogOf: "%s/events.jsonl"},
+	objects: func() objectDecoder { return newCopilotDecoder() },
 	Proof: shapes(
 		"type=assistant.message|assistant.message_delta data.messageId id timestamp parentId",
 		"type=assistant.turn_start|assistant.turn_end data.turnId id timestamp parentId",
@@ -79,6 +74,36 @@ type copilotDecoder struct {
 	answer  held                    // the end of the run if a prompt or nothing follows
 	final   bool                    // nothing of the run has to follow
 	end     held                    // of the run, by session.shutdown: a result may follow
+}
+
+func newCopilotDecoder() *copilotDecoder {
+	d := new(copilotDecoder)
+	d.newSession()
+	d.over = false
+	return d
+}
+
+// complete implements [completer]. Newest builds state tokens only in the log.
+func (d *copilotDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
+	if end.Usage != nil {
+		return
+	}
+	decoder := Decoder{Agent: new(Agent), objectDecoder: newCopilotDecoder()}
+	var used Usage
+	for row := range bytes.Lines(log(session)) {
+		for _, ev := range decoder.Decode(Line{Text: row}, nil) {
+			switch {
+			case ev.Kind == RunStart:
+				end.Facts.merge(ev.Facts.kept())
+			case ev.Kind == TextEnd && ev.Usage != nil && !ev.Usage.OutputOnly && ev.Time >= since:
+				used.Add(ev.Usage)
+			}
+		}
+	}
+	if used.Known {
+		end.Usage = &used
+		end.Facts.bool(semconv.SessionLog)
+	}
 }
 
 // A copilotSession is what outlives a run.

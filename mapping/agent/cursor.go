@@ -66,6 +66,7 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 	switch ev.Kind {
 	case RunStart:
 		s.segment.reset()
+		s.streams = false
 	case ThinkingDelta:
 		ev.Text = s.halves.thinking.join(ev.Text)
 	case TextDelta:
@@ -73,6 +74,15 @@ func (d *cursorDecoder) events(dst []Event) []Event {
 		ev.Text = s.halves.text.join(ev.Text)
 		return s.said(ev, dst)
 	case TextMessage:
+		switch {
+		case ev.Final && s.streams:
+			ev.Kind, ev.Final = TextDelta, false
+			ev.Text = s.halves.text.join(ev.Text)
+			return s.said(ev, dst)
+		case ev.Final && s.segment.deltas == 0:
+			s.text = hold(*ev)
+			return dst
+		}
 		if s.segment.begins(ev.Text) {
 			if missing := s.segment.missing(ev.Text); missing != nil {
 				delta := *ev

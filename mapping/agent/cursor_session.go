@@ -16,11 +16,16 @@ import (
 // recognized by its text, which equals all deltas since the last repetition, or,
 // after at most one delta, by the line that follows. A whole text that begins
 // differently is new: the deltas before it were repetitions.
+//
+// Deltas may lack timestamps, as in the documentation. Of two texts without one that follow one
+// another, not both can be repetitions: then all such texts of the run are deltas.
 type cursorSession struct {
 	segment segment
 	halves  struct{ text, thinking half }
 	delta   held // that waits for the line that follows
 	repeats bool // it may repeat the only delta before it
+	text    held // without a timestamp, that is a delta if another one follows
+	streams bool // texts without a timestamp are deltas
 
 	retry int64 // the attempt of a retry that has started and not resumed
 }
@@ -109,6 +114,13 @@ func (s *cursorSession) said(ev *Event, dst []Event) []Event {
 // release appends the event that was held back, now that the line that follows
 // is known.
 func (s *cursorSession) release(next *Event, dst []Event) []Event {
+	if len(s.text) > 0 {
+		if s.streams = next != nil && next.Kind == TextMessage && next.Final; s.streams {
+			s.text[0].Kind, s.text[0].Final = TextDelta, false
+			s.segment.add(s.text[0].Text)
+		}
+		dst = s.text.take(dst)
+	}
 	if len(s.delta) == 0 {
 		return dst
 	}

@@ -232,13 +232,13 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (exit Exit, text []byte) {
 			readMatches(r, outcome, 0)
 		case "todos":
 			readTodos(r, outcome)
-		case "error", "errorMessage", "clientVisibleError", "reason", "stderr":
+		case "error", "errorMessage", "message", "clientVisibleError", "reason", "stderr":
 			if string(key) == "stderr" {
 				r.Peek()
 				again := *r
 				outcome.read(&again, resultFacts, key)
 			}
-			if s := r.Str(); len(text) == 0 {
+			if s, _ := readFailure(r); len(text) == 0 {
 				text = s
 			}
 		default:

@@ -23,6 +23,7 @@ type Doubts struct {
 	deniedBy map[string]bool // ids of the calls that are counted because an approval was rejected
 	unnamed  int             // rejected approvals that name no call
 
+	Cut           int // lines that are parts of events
 	Ended         int // calls that have a result
 	Running, Open int // when the run ended: work in the background, and calls
 }
@@ -43,6 +44,7 @@ var doubtful = []struct {
 	count     func(*Doubts, Run) int
 }{
 	{semconv.DoubtBackground, semconv.RunningTasks, false, func(d *Doubts, _ Run) int { return d.Running }},
+	{semconv.DoubtBadLines, semconv.CutLines, false, func(d *Doubts, _ Run) int { return d.Cut }},
 	{semconv.DoubtDenied, semconv.DeniedCalls, false, func(d *Doubts, _ Run) int { return d.denied }},
 	{semconv.DoubtEmptyAnswer, "", true, func(d *Doubts, r Run) int { return once(d.blank || !d.worded && !r.ResultOnly) }},
 	{semconv.DoubtEndsOnTool, "", true, func(d *Doubts, _ Run) int { return once(d.silent) }},

@@ -142,6 +142,7 @@ const (
 	Doubts              = "spantee.doubts"        // what makes a success doubtful
 	RunningTasks        = "spantee.running_tasks" // in the background, that nobody ended
 	DeniedCalls         = "spantee.denied_calls"
+	CutLines            = "spantee.cut_lines"    // lines that are parts of events
 	OpenCalls           = "spantee.open_calls"   // that have no end
 	HiddenNames         = "spantee.hidden_names" // names replaced by _OTHER because they may be secrets
 	Retries             = "spantee.retries"
@@ -185,6 +186,7 @@ const (
 	DoubtEmptyAnswer   = "empty_answer"
 	DoubtEndsOnTool    = "ends_on_tool"
 	DoubtCommandFailed = "last_command_failed"
+	DoubtBadLines      = "bad_lines"
 	DoubtNoEnd         = "no_end"
 	DoubtNoWork        = "no_work"
 	DoubtOpenCalls     = "open_calls"

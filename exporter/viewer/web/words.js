@@ -45,7 +45,7 @@ export function state(s, now = present(s) / 1e3) {
 // doubt says in words what makes a success doubtful.
 /** @type {(d: { name: string, count: number }) => string} */
 const doubt = ({ name, count: n }) => ({
-  ends_on_tool: "said nothing after its last tool", last_command_failed: "its last command failed", no_work: "did nothing", no_end: "no line says that its last step ended", empty_answer: "its answer is empty",
+  ends_on_tool: "said nothing after its last tool", last_command_failed: "its last command failed", no_work: "did nothing", bad_lines: `${plural(n, "line")} cut off`, no_end: "no line says that its last step ended", empty_answer: "its answer is empty",
   background_running: `${plural(n, "background task")} still ran`, denied: `${plural(n, "call")} denied`, open_calls: `${plural(n, "call")} never ended`, unknown_lines: `${plural(n, "line")} not understood`,
 }[name] ?? name);
 

@@ -52,16 +52,38 @@ func (l *LogSearch) Search(m *mapping.Mapper) {
 	}
 }
 
-// readLog returns the beginning and the end of a log, nil if it is not there. Links out of
-// the agent's folder are not followed.
-func readLog(of agent.Folders, pattern string) []byte {
+// readLog returns the beginning and the end of a log, nil if it is not there.
+func readLog(of agent.Folders, pattern string) (part []byte) {
+	openLog(of, pattern, func(file *os.File, size int64) {
+		rows, _ := io.ReadAll(io.NewSectionReader(file, 0, logPart))
+		end, _ := io.ReadAll(io.NewSectionReader(file, max(logPart, size-logPart), logPart))
+		part = append(rows, end...)
+	})
+	return part
+}
+
+// ReadLog returns a log, nil if it is not there or too long.
+func ReadLog(of agent.Folders, pattern string) (rows []byte) {
+	openLog(of, pattern, func(file *os.File, size int64) {
+		if size <= maxLog {
+			rows, _ = io.ReadAll(io.LimitReader(file, maxLog))
+		}
+	})
+	return rows
+}
+
+// maxLog is how long a log may be that is read as a whole.
+const maxLog = 16 << 20
+
+// openLog passes a log to read, if it is there. Links out of the agent's folder are not followed.
+func openLog(of agent.Folders, pattern string, read func(file *os.File, size int64)) {
 	folders := agentFolders(of)
 	if len(folders) == 0 {
-		return nil
+		return
 	}
 	root, err := os.OpenRoot(folders[0])
 	if err != nil {
-		return nil
+		return
 	}
 	defer func() { _ = root.Close() }()
 	found, _ := fs.Glob(root.FS(), pattern)
@@ -72,10 +94,8 @@ func readLog(of agent.Folders, pattern string) []byte {
 		}
 		if file, err := root.Open(filepath.FromSlash(path)); err == nil {
 			defer func() { _ = file.Close() }()
-			rows, _ := io.ReadAll(io.NewSectionReader(file, 0, logPart))
-			end, _ := io.ReadAll(io.NewSectionReader(file, max(logPart, info.Size()-logPart), logPart))
-			return append(rows, end...)
+			read(file, info.Size())
+			return
 		}
 	}
-	return nil
 }
