@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/cilog"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/otlp/endpoint"
@@ -49,7 +50,7 @@ func spoolCommand() *cobra.Command {
 			if asJSON {
 				return printJSON(os.Stdout, entries)
 			}
-			return printSpool(os.Stdout, s, entries)
+			return printSpool(cilog.NewWriter(os.Stdout), s, entries)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
@@ -158,7 +159,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
 	reporter.w.Status("")
 	reporter.w.Flush() // before anything is printed on stdout
-	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
+	said := reportFlush(cilog.NewWriter(stdout), results, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
