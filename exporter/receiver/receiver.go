@@ -37,8 +37,8 @@ type Rejected struct {
 
 // A Receiver listens until Close.
 type Receiver struct {
-	grpc, http net.Listener       // nil if it is off
-	stop       []func()           // the servers
+	grpc, http net.Listener // nil if it is off
+	stop       []func()     // the servers
 	drain      []func(context.Context)
 	cancel     context.CancelFunc // of the requests
 	serving    sync.WaitGroup
