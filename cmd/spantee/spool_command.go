@@ -130,7 +130,7 @@ func flushCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "for cron: report only what waiting does not fix, and exit with 0 if a collector is still away")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report only what waiting does not fix")
 	addOTLPFlags(cmd, &cfg)
 	cmd.Flags().Lookup("endpoint").Usage = "send all spans and metrics to `URL` (default the endpoint that each was meant for)"
 	return cmd
