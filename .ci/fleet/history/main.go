@@ -313,7 +313,36 @@ func main() {
 	}
 }
 
+// keepsEnough returns an error unless the recipe's Prometheus keeps as many days as a rule looks
+// back, and the longest range more.
+func keepsEnough(fleet string) error {
+	rules, err := os.ReadFile(filepath.Join(fleet, "alerts.yml"))
+	if err != nil {
+		return err
+	}
+	compose, err := os.ReadFile(filepath.Join(fleet, "../../../docker-compose.yml"))
+	if err != nil {
+		return err
+	}
+	hours := func(n, unit string) int {
+		count, _ := strconv.Atoi(n)
+		return count * map[string]int{"d": 24, "h": 1}[unit] // minutes do not matter
+	}
+	longest, back := 0, 0
+	for _, m := range regexp.MustCompile(`\[(\d+)([mhd])(?::1d)?\](?: offset (\d+)([mhd]))?`).FindAllStringSubmatch(string(rules), -1) {
+		longest, back = max(longest, hours(m[1], m[2])), max(back, hours(m[1], m[2])+hours(m[3], m[4]))
+	}
+	kept := regexp.MustCompile(`retention\.time=(\d+)(d)`).FindStringSubmatch(string(compose))
+	if kept == nil || longest == 0 || hours(kept[1], kept[2]) < back+longest {
+		return fmt.Errorf("Prometheus keeps %q, want %d days: the rules look %d back", kept, (back+longest)/24, back/24)
+	}
+	return nil
+}
+
 func check(fleet, work, port string) error {
+	if err := keepsEnough(fleet); err != nil {
+		return err
+	}
 	end := time.Now().Truncate(day)
 	start := end.Add(-days * day)
 	all := jobs(start, end)
