@@ -262,7 +262,7 @@ func (p prometheus) points(query string, start, end time.Time, step time.Duratio
 	}
 	err := p.get("/api/v1/query_range", url.Values{
 		"query": {query}, "start": {strconv.FormatInt(start.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
-		"step": {strconv.Itoa(int(step.Seconds()))}, "timeout": {"10m"},
+		"step": {strconv.Itoa(int(step.Seconds()))}, "timeout": {"30m"},
 	}, &data)
 	all := map[string]map[int64]float64{}
 	for _, r := range data.Result {
@@ -363,7 +363,7 @@ func check(fleet, work, port string) error {
 		return err
 	}
 	server := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+data, "--storage.tsdb.retention.time=1y",
-		"--web.listen-address=127.0.0.1:"+port, "--log.level=error", "--query.max-samples=200000000")
+		"--web.listen-address=127.0.0.1:"+port, "--log.level=error", "--query.max-samples=200000000", "--query.timeout=30m")
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return err
