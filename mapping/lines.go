@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
 const (
@@ -25,6 +27,8 @@ type lines struct {
 
 	buf, tail []byte
 	opening   bool // buf may begin an array
+	checked   int  // bytes of buf that are no whole object
+	early     bool // the current line was passed on before its newline came
 	array
 }
 
@@ -145,6 +149,13 @@ func (l *lines) objects(p []byte) []byte {
 
 // piece takes the next piece of a line. whole says that the line ends with it.
 func (l *lines) piece(p []byte, whole bool) {
+	if l.early {
+		if len(bytes.TrimSpace(p)) == 0 {
+			l.early = !whole
+			return
+		}
+		l.early = false // another line without a newline in between
+	}
 	if whole && len(l.buf) == 0 && len(p) <= l.max {
 		l.line(p, nil) // the common case: no copy
 		return
@@ -152,6 +163,25 @@ func (l *lines) piece(p []byte, whole bool) {
 	l.keep(p)
 	if whole {
 		l.flush()
+	}
+}
+
+// endEarly passes on the last line if it is a whole object: the newline may never come.
+func (l *lines) endEarly() {
+	if len(l.buf) == l.checked || l.tail != nil || l.in {
+		return
+	}
+	l.checked = len(l.buf)
+	if !bytes.HasSuffix(bytes.TrimRight(l.buf, space), []byte{'}'}) {
+		return
+	}
+	r := jsonscan.Reader{B: l.buf}
+	if r.Peek() != '{' {
+		return
+	}
+	if r.Skip(); r.End() && !r.Bad {
+		l.flush()
+		l.early = true
 	}
 }
 
@@ -173,7 +203,7 @@ func (l *lines) keep(p []byte) {
 
 func (l *lines) flush() {
 	l.line(l.buf, l.tail)
-	l.buf, l.tail = l.buf[:0], nil
+	l.buf, l.tail, l.checked = l.buf[:0], nil, 0
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil // do not keep the memory of one huge line until the end
 	}

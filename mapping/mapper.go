@@ -79,6 +79,16 @@ func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 // Outputs that the caller does not take are returned first by the next call.
 func (m *Mapper) Map(p []byte) iter.Seq[Output] { return m.inputs[0].Map(p) }
 
+// EndLine says that nothing has come for a while. It maps a line whose newline is missing if
+// the line is a whole object.
+func (m *Mapper) EndLine() iter.Seq[Output] {
+	if !m.closed {
+		m.tick()
+		m.inputs[0].lines.endEarly()
+	}
+	return m.outputs()
+}
+
 // Close ends the stream and every span that is still open, and returns the rest.
 // interrupted says that the stream was cut off, so that an incomplete last line does
 // not count as bad.

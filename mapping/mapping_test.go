@@ -42,6 +42,7 @@ type feed struct {
 	start time.Time     // live: when the first chunk comes
 	tick  time.Duration // live: and how long after it the next
 	close bool          // interrupted
+	early bool          // lines end before their newlines come
 	opts  mapping.Options
 }
 
@@ -80,6 +81,9 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 			p[i] = '#'
 		}
 		spans = append(spans, decoded(t, outputs)...)
+		if f.early {
+			spans = append(spans, decoded(t, m.EndLine())...)
+		}
 		now = now.Add(f.tick)
 	}
 	spans = append(spans, decoded(t, m.Close(f.close))...)
@@ -251,7 +255,7 @@ func TestChunks(t *testing.T) {
 			continue
 		}
 		t.Run(short(name), func(t *testing.T) {
-			spans, _ := feed{}.spans(t, in)
+			spans, m := feed{}.spans(t, in)
 			want := encode(t, spans)
 			full := mapping.Options{Content: content.Full}
 			spans, _ = feed{opts: full}.spans(t, in)
@@ -264,6 +268,10 @@ func TestChunks(t *testing.T) {
 				spans, _ = feed{chunk: chunk, opts: full}.spans(t, in)
 				if !bytes.Equal(encode(t, spans), wantFull) {
 					t.Errorf("other content in chunks of %d bytes", chunk)
+				}
+				spans, early := feed{chunk: chunk, early: true}.spans(t, in)
+				if !bytes.Equal(encode(t, spans), want) || early.Stats().BadLines != m.Stats().BadLines {
+					t.Errorf("other spans or bad lines in chunks of %d bytes, if a line ends before its newline comes", chunk)
 				}
 			}
 			crlf := bytes.ReplaceAll(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -65,6 +66,9 @@ func checkObject(kind string, document []byte, claims map[string]bool) error {
 	case "v1 PersistentVolumeClaim":
 		var claim corev1.PersistentVolumeClaim
 		err := yaml.UnmarshalStrict(document, &claim)
+		if !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
+			err = errors.Join(err, errors.New("pods on several nodes share the claim: it must be ReadWriteMany"))
+		}
 		claims[claim.Name] = true
 		return err
 	case "v1 Service":

@@ -217,11 +217,30 @@ func (o *options) destination() (destination, error) {
 		return destination{}, variableError{errors.New("$OTEL_TRACES_EXPORTER is file, but neither --to nor $SPANTEE_TO names one")}
 	case chosen != "" && chosen != "otlp":
 		return destination{}, variableError{fmt.Errorf("invalid $OTEL_TRACES_EXPORTER %q (want otlp, file or none)", chosen)}
+	case chosen == "" && unsetSecret() != "":
+		return destination{source: "an empty $" + unsetSecret()}, nil
 	case o.viewing && chosen == "" && !o.saysOTLP():
 		return destination{source: "--view"}, nil // the page needs no collector
 	}
 	settings, err := resolveOTLP(o.otlp)
 	return destination{otlp: settings}, err
+}
+
+// unsetSecret returns the name of an endpoint's variable that is empty because a secret of
+// GitHub Actions is not set, as in a fork; "" if there is none. Elsewhere, empty is unset.
+func unsetSecret() (name string) {
+	if os.Getenv("GITHUB_ACTIONS") != "true" {
+		return ""
+	}
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		switch value, set := os.LookupEnv(variable); {
+		case value != "":
+			return ""
+		case set && name == "":
+			name = variable
+		}
+	}
+	return name
 }
 
 // resolveMetrics determines where metrics go: where their own variables say, or else

@@ -19,6 +19,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/sampler"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/cilog"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/resource"
 	"github.com/spantee/spantee/exporter/spool"
@@ -37,7 +38,7 @@ func doctorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(*cobra.Command, []string) error { return doctor(&o, os.Stdout) },
+		RunE:              func(*cobra.Command, []string) error { return doctor(&o, cilog.NewWriter(os.Stdout)) },
 	}
 	addOTLPFlags(cmd, &o.otlp)
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -139,6 +140,9 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	r.UnknownTypes = tracer.UnknownTypes(e.reporter.unknownTypes(nil))
 	e.compare(r)
+	if omitted := r.OmitNonFinite(); len(omitted) > 0 {
+		e.reporter.problem(fmt.Errorf("left out of the receipt, because they are no finite numbers: %s", strings.Join(omitted, ", ")))
+	}
 	fail := a.failIf != nil && e.mustFail(r)
 	_, err := spool.Await(func() (any, error) { return nil, a.write(r, o.hangs) })
 	if errors.Is(err, spool.ErrFrozen) {

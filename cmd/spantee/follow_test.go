@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -753,5 +754,41 @@ func TestFollowEndsOnAFrozenDisk(t *testing.T) {
 	r.Await(func() bool { return len(r.Spans()) == 1 }) // the tool
 	if stderr := stop(); !strings.Contains(stderr, "cannot save the position, so a restart may send spans again: the disk did not answer in time") {
 		t.Errorf("said %q", stderr)
+	}
+}
+
+// A state folder that does not answer at the start costs the position, aloud, and not the start.
+func TestFollowStartsOnAFrozenDisk(t *testing.T) {
+	t.Parallel()
+	for name, freeze := range map[string]func(t *testing.T, state string) (env string){
+		"locking": func(*testing.T, string) string { return slowDisk + "=lock 1h" },
+		"writing": func(t *testing.T, state string) string {
+			if err := errors.Join(os.MkdirAll(filepath.Join(state, "spantee/follow"), 0o700), syscall.Mkfifo(filepath.Join(state, "spantee/follow/new"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return "X="
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := receivertest.Start(t)
+			state, dir := t.TempDir(), t.TempDir()
+			cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint(), freeze(t, state)}, "follow", dir, "--since=1h")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			l := newSessionLog(t, t.TempDir(), "s1", time.Now().Add(-time.Minute))
+			l.prompt()
+			l.tool()
+			if err := os.Rename(l.path, filepath.Join(dir, "s1.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			r.Await(func() bool { return len(r.Spans()) == 1 }) // the tool
+			_ = cmd.Process.Signal(os.Interrupt)
+			if err := cmd.Wait(); err != nil || !strings.Contains(cmd.stderr.String(), "following without the state folder, so a restart begins anew: the disk did not answer in time") {
+				t.Errorf("%v, said %q", err, cmd.stderr.String())
+			}
+		})
 	}
 }

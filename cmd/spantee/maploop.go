@@ -111,6 +111,9 @@ func (l *mapLoop) mapped(arrived time.Time) {
 // tick does what is due because time passes.
 func (l *mapLoop) tick(now time.Time) {
 	idle := now.Sub(l.lastArrival)
+	if l.sinks.common.Live {
+		l.stream.EndLine(l.lastArrival)
+	}
 	l.log.Search(l.stream.Mapper)
 	l.checkStall(now, idle)
 	l.checkLimits(idle)

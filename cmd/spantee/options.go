@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -96,17 +97,43 @@ func readPrices(name string) (runs.Prices, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--prices: %w", err))
+	type result struct {
+		prices runs.Prices
+		err    error
 	}
-	defer f.Close()
-	prices, err := runs.ReadPrices(f)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--prices %s: %w", name, err))
+	read := make(chan result, 1)
+	go func() { // the file may be a pipe that nobody writes to
+		f, err := os.Open(name)
+		if err != nil {
+			read <- result{err: fmt.Errorf("--prices: %w", err)}
+			return
+		}
+		defer f.Close()
+		prices, err := runs.ReadPrices(io.LimitReader(f, maxPrices))
+		if err != nil {
+			err = fmt.Errorf("--prices %s: %w", name, err)
+		}
+		read <- result{prices, err}
+	}()
+	select {
+	case r := <-read:
+		if r.err != nil {
+			return nil, cli.Usage(r.err)
+		}
+		return r.prices, nil
+	case <-time.After(pricesPatience):
+		return nil, cli.Usage(fmt.Errorf("--prices %s: not read after %v", name, pricesPatience))
 	}
-	return prices, nil
 }
+
+const (
+	// maxPrices is many times the size of LiteLLM's file.
+	maxPrices = 64 << 20
+
+	// pricesPatience is how long a command waits for the file of --prices, which may be the
+	// output of another command.
+	pricesPatience = 5 * time.Second
+)
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"

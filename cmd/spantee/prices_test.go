@@ -1,12 +1,18 @@
+//go:build unix
+
 package main
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/spantee/spantee/exporter/receipt"
@@ -77,6 +83,38 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// The receipt, the baseline and the outputs are written whatever the earlier runs of a baseline
+// state.
+func TestReceiptOfExtremeNumbers(t *testing.T) {
+	dir := t.TempDir()
+	file, usual, outputs := filepath.Join(dir, "receipt.json"), filepath.Join(dir, "baseline.jsonl"), filepath.Join(dir, "outputs")
+	var earlier strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&earlier, `{"schema_version":1,"service":"cursor-agent","agent":"cursor-agent","trace_id":"%d","succeeded":true,"cost_known":true,"cost":1e308,"seconds":1.5e308,"input_tokens":9,"tokens_known":true}`+"\n", i)
+	}
+	if err := os.WriteFile(usual, []byte(earlier.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none", "GITHUB_ACTIONS=true", "GITHUB_OUTPUT=" + outputs}, "--receipt", file, "--baseline", usual)
+	cmd.Stdin = bytes.NewReader(fixture(t, "fix-failing-test.jsonl"))
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	if said := cmd.stderr.String(); !strings.Contains(said, "left out of the receipt, because they are no finite numbers: baseline.seconds") || strings.Contains(said, "cannot") {
+		t.Errorf("it said %q", said)
+	}
+	var r receipt.Receipt
+	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &r) != nil || r.Baseline == nil || r.Baseline.Cost != nil || *r.Baseline.InputTokens != 9 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if b, err := os.ReadFile(usual); err != nil || bytes.Count(b, []byte("\n")) != 7 {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := os.ReadFile(outputs); err != nil || !bytes.Contains(b, []byte("spantee_succeeded=true")) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
 // A file of prices that cannot be read is an invalid flag, before the agent runs.
 func TestInvalidPrices(t *testing.T) {
 	dir := t.TempDir()
@@ -84,15 +122,33 @@ func TestInvalidPrices(t *testing.T) {
 	if err := os.WriteFile(bad, []byte(`{"m": {"mode": "chat"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{bad, dir, filepath.Join(dir, "missing")} {
+	pipe, infinite, trailing := filepath.Join(dir, "pipe"), filepath.Join(dir, "infinite"), filepath.Join(dir, "trailing")
+	if err := errors.Join(
+		os.WriteFile(infinite, []byte(`{"claude-x": {"input_cost_per_token": 1e308, "output_cost_per_token": 1e308}}`), 0o600),
+		os.WriteFile(trailing, []byte(`{"m": {"input_cost_per_token": 0.1}} and text`), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{bad, dir, filepath.Join(dir, "missing"), infinite, trailing}
+	if !testing.Short() {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, pipe) // that nobody writes to
+	}
+	var commands sync.WaitGroup
+	for _, file := range files {
 		for _, args := range [][]string{{"--prices", file}, {"exec", "--prices", file, "--", "touch", ran}, {"replay", "--prices", file, bad}, {"view", "--no-open", "--listen=127.0.0.1:0", "--otlp-grpc=", "--otlp-http=", "--prices", file}} {
-			cmd := spantee(t, nil, args...)
-			_ = cmd.Run()
-			if said := cmd.stderr.String(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(said, "--prices") || !strings.Contains(said, file) {
-				t.Errorf("%q: status %d, %q", args, cmd.ProcessState.ExitCode(), said)
-			}
+			commands.Go(func() {
+				cmd := spantee(t, nil, args...)
+				_ = cmd.Run()
+				if said := cmd.stderr.String(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(said, "--prices") || !strings.Contains(said, file) || file == infinite && !strings.Contains(said, "claude-x") {
+					t.Errorf("%q: status %d, %q", args, cmd.ProcessState.ExitCode(), said)
+				}
+			})
 		}
 	}
+	commands.Wait()
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the agent ran")
 	}

@@ -65,3 +65,26 @@ func TestReceiptAfterASignal(t *testing.T) {
 		}
 	}
 }
+
+// What runs leave beside a receipt that are killed while they write it is gone after the next.
+func TestReceiptsOfKilledRuns(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "receipt.json")
+	if err := os.WriteFile(filepath.Join(dir, ".spantee-1.partial"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none"}
+	for range cases(5, 120) {
+		cmd := spantee(t, env, "--receipt", file)
+		in, out := cmd.startPiped(t)
+		in.Write(fixture(t, "fix-failing-test.jsonl"))
+		in.Close()
+		_, _ = io.Copy(io.Discard, out) // the receipt is written next
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	pipe(t, stream("s", 1), env, "--receipt", file)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+}

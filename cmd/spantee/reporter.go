@@ -16,6 +16,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/cilog"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/steplog"
@@ -105,7 +106,7 @@ func (r *reporter) failed(err error) {
 
 // line prints a line. It is called with mu held.
 func (r *reporter) line(format string, args ...any) {
-	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
+	fmt.Fprint(r.w, cilog.Break(fmt.Sprintf("spantee: "+format+"\n", args...)))
 }
 
 // lineUnlessEmpty prints a text unless it is empty. It is called with mu held.

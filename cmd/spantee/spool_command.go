@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/cilog"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/otlp/endpoint"
@@ -49,7 +50,7 @@ func spoolCommand() *cobra.Command {
 			if asJSON {
 				return printJSON(os.Stdout, entries)
 			}
-			return printSpool(os.Stdout, s, entries)
+			return printSpool(cilog.NewWriter(os.Stdout), s, entries)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
@@ -106,6 +107,7 @@ to a path that it reads from the spool.`
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config
 	var toFile string
+	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "flush",
 		Short: "Send undelivered spans and metrics now",
@@ -124,10 +126,11 @@ func flushCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return flush(s, cfg, toFile, os.Stdout, os.Stderr)
+			return flush(s, cfg, toFile, quiet, os.Stdout, os.Stderr)
 		},
 	}
 	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report only what waiting does not fix")
 	addOTLPFlags(cmd, &cfg)
 	cmd.Flags().Lookup("endpoint").Usage = "send all spans and metrics to `URL` (default the endpoint that each was meant for)"
 	return cmd
@@ -135,7 +138,7 @@ func flushCommand() *cobra.Command {
 
 // flush reports on stdout what became of the spans and metrics. It returns an error
 // if some still wait.
-func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
+func flush(s spool.Spool, cfg otlp.Config, toFile string, quiet bool, stdout, stderr *os.File) error {
 	settings, err := resolveOTLP(cfg)
 	if toFile == "" && (cfg.Endpoint != "" && err != nil || errors.As(err, new(cli.UsageError))) {
 		return err // any other is reported per request
@@ -158,7 +161,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
 	reporter.w.Status("")
 	reporter.w.Flush() // before anything is printed on stdout
-	said := reportFlush(stdout, results, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
+	said := reportFlush(cilog.NewWriter(stdout), results, quiet, cmp.Or(tree.Printable(toFile), endpoint.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
@@ -185,27 +188,28 @@ func dialer(cfg otlp.Config, settings *otlp.Settings, toFile string) func(spool.
 }
 
 // reportFlush reports what became of the spans for each endpoint, and where they
-// went if they were redirected.
-func reportFlush(w io.Writer, results []*exporter.Flushed, redirected string) error {
+// went if they were redirected. quiet leaves out what needs no person.
+func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirected string) error {
 	left, last := false, ""
 	for _, r := range results {
 		for _, f := range []struct {
 			spans int
 			fate  string
+			good  bool
 		}{
-			{r.Recovered, "of killed processes recovered"},
-			{r.Delivered, "delivered"},
-			{r.Rejected, "rejected (spantee spool shows why)"},
-			{r.Dropped, "dropped: the receiver rejected them"},
+			{r.Recovered, "of killed processes recovered", true},
+			{r.Delivered, "delivered", true},
+			{r.Rejected, "rejected (spantee spool shows why)", false},
+			{r.Dropped, "dropped: the receiver rejected them", false},
 		} {
-			if s := amount(f.spans); s != "" {
+			if s := amount(f.spans); s != "" && !(quiet && f.good) {
 				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
 			}
 		}
 		if r.Metrics > 0 {
 			fmt.Fprintf(w, "%smetrics of %s rejected\n", prefix(r.To, redirected), countProcesses(r.Metrics))
 		}
-		if r.Err != nil {
+		if r.Err != nil && !(quiet && isAway(r.Err)) {
 			left = true
 			if why := prefix(r.To, redirected) + withHint(r.Err); why != last { // usually the same for spans and metrics
 				fmt.Fprintln(w, why)
@@ -213,13 +217,19 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, redirected string) er
 			}
 		}
 	}
-	if len(results) == 0 {
+	if len(results) == 0 && !quiet {
 		fmt.Fprintln(w, "nothing to send")
 	}
 	if left {
 		return proc.Status{Code: proc.StatusFailed}
 	}
 	return nil
+}
+
+// isAway reports whether the collector may accept the same spans later, as they are.
+func isAway(err error) bool {
+	why, ok := errors.AsType[*exporter.UploadError](err)
+	return ok && (why.Verdict == exporter.Retryable || why.Verdict == exporter.Unreachable)
 }
 
 func countProcesses(n int) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -111,8 +112,9 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	openPage(url, !o.noOpen && isTerminal(stderr))
 	<-signals
 	proc.DieOfNext(signals)
-	v.Close()
-	v.Store.Close()
+	if _, err := spool.Await(func() (any, error) { v.Close(); v.Store.Close(); return nil, nil }); err != nil {
+		return fmt.Errorf("the database of sessions was not closed: %w", err)
+	}
 	return nil
 }
 

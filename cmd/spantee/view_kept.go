@@ -15,6 +15,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/cilog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -189,7 +190,7 @@ func writeSessions(stdout *os.File, sessions []viewer.Session) error {
 	}
 	for i, line := range strings.Split(table.String(), "\n")[:len(headlines)] {
 		left := max(minHeadline, width-utf8.RuneCountInString(line))
-		if _, err := fmt.Fprintln(stdout, line+tree.Line(headlines[i], left)); err != nil {
+		if _, err := fmt.Fprintln(stdout, cilog.Break(line+tree.Line(headlines[i], left))); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -138,6 +140,84 @@ func TestViewEnds(t *testing.T) {
 	}
 	if err := v.cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a viewer has accepted when SIGTERM ends it is there afterwards, and nothing is said of
+// the rest, which the senders keep. So it is if its database is emptied meanwhile, but for what
+// it then says.
+func TestViewEndsWhileSending(t *testing.T) {
+	t.Parallel()
+	for name, empty := range map[string]bool{"ends": false, "emptied, and ends": true} {
+		t.Run(name, func(t *testing.T) {
+			state := t.TempDir()
+			v := startViewIn(t, state, append([]string{"view", "--listen", "127.0.0.1:0"}, freePorts...)...)
+			var senders sync.WaitGroup
+			var mu sync.Mutex
+			accepted := map[string]bool{}
+			await := func(n int) {
+				t.Helper()
+				until(t, "requests", func() bool { mu.Lock(); defer mu.Unlock(); return len(accepted) > n })
+			}
+			for sender := range 8 {
+				senders.Go(func() {
+					endpoint := []string{v.http, v.page}[sender%2] + "/v1/traces"
+					if sender < 3 {
+						endpoint = ""
+					}
+					for i := 0; ; i++ {
+						m := newMade(fmt.Sprint(sender, " ", i))
+						m.span(nil, "invoke_agent x", 0, 1)
+						if endpoint == "" {
+							if upload(v.grpc, m.request()) != nil {
+								return
+							}
+						} else {
+							response, err := http.Post(endpoint, "application/x-protobuf", bytes.NewReader(encodeRequest(m.request())))
+							if err != nil || response.StatusCode != http.StatusOK {
+								return
+							}
+							response.Body.Close()
+						}
+						mu.Lock()
+						accepted[fmt.Sprintf("%x", m.trace)] = true
+						mu.Unlock()
+					}
+				})
+			}
+			await(100)
+			if empty {
+				mu.Lock()
+				clear(accepted)
+				mu.Unlock()
+				if err := os.Truncate(filepath.Join(state, "spantee", "viewer", "sessions.db"), 0); err != nil {
+					t.Fatal(err)
+				}
+				await(200)
+			}
+			if err := v.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			said, _ := io.ReadAll(v.stderr)
+			if err := v.cmd.Wait(); err != nil || strings.Contains(string(said), "sql") || len(said) > 0 && !empty {
+				t.Errorf("%v, and it said %s", err, said)
+			}
+			senders.Wait()
+			store, err := viewer.Open(filepath.Join(state, "spantee", "viewer", "sessions.db"), viewer.Retention{}, func(err error) { t.Error(err) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			lost := 0
+			for id := range accepted {
+				if found, err := store.Find(t.Context(), id); err != nil || len(found) == 0 {
+					lost++
+				}
+			}
+			if lost > 0 && !strings.Contains(string(said), "emptied") {
+				t.Errorf("%d of %d accepted sessions are gone, and it said %q", lost, len(accepted), said)
+			}
+		})
 	}
 }
 

@@ -132,10 +132,15 @@ func TestGrace(t *testing.T) {
 		exits  bool   // by itself
 	}{
 		{name: "sleeps", args: []string{"--grace=10ms"}, script: "cat " + success + "; sleep 1000 & wait"},
+		{name: "prints no newline", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ` + success + `)"; sleep 1000 & wait`},
+		{name: "prints a carriage return", args: []string{"--grace=10ms"}, script: `printf '%s\r' "$(cat ` + success + `)"; sleep 1000 & wait`},
+		{name: "failed without a newline", args: []string{"--grace=10ms"}, script: `printf %s "$(grep -v scheduled ` + failure + `)"; sleep 1000 & wait`, code: 1, error: "error"},
+		{name: "max-idle without a newline", args: []string{"--max-idle=1500ms", "--on-limit=kill"}, script: `printf %s "$(cat ` + success + `)"; sleep 1000 & wait`, limit: "max-idle"},
+		{name: "cut off", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ` + success + `)" | head -c -1; sleep 2.5; exit 3`, code: 3, error: "3", exits: true},
 		{name: "failed", args: []string{"--grace=10ms"}, script: "grep -v scheduled " + failure + "; sleep 1000 & wait", code: 1, error: "error"},
 		{name: "ignores SIGTERM", args: []string{"--grace=10ms"}, script: `trap "" TERM; cat ` + success + "; sleep 1000 & wait"},
 		{name: "prints again", args: []string{"--grace=10ms"}, script: `trap "echo bye; tail -1 ` + success + `; exit 7" TERM; cat ` + success + "; sleep 1000 & wait"},
-		{name: "max-idle", args: []string{"--max-idle=10ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
+		{name: "max-idle", args: []string{"--max-idle=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
 		{name: "max-duration", args: []string{"--max-duration=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-duration"},
 		{name: "works in the background", args: []string{"--grace=10ms"}, script: "head -8 " + background + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
 		{name: "answered a notification", args: []string{"--grace=10ms"}, script: "head -3 " + stale + "; sleep 2.5; tail -n +4 " + stale, exits: true},

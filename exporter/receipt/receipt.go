@@ -7,13 +7,7 @@
 package receipt
 
 import (
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spantee/spantee/exporter"
@@ -168,43 +162,4 @@ func (r *Receipt) WriteFile(name string) error {
 		return err
 	}
 	return ReplaceFile(name, append(b, '\n'))
-}
-
-// ReplaceFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one. It does not wait until the disk has it, which takes seconds on a
-// busy one. What a killed process may have left beside it is removed.
-func ReplaceFile(name string, contents []byte) error {
-	dir, prefix := filepath.Dir(name), partialPrefix(name)
-	f, err := os.CreateTemp(dir, prefix+"*.partial") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // which fails after the rename
-	_, err = f.Write(contents)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	removeAbandoned(dir, prefix)
-	return os.Rename(f.Name(), name)
-}
-
-// partialPrefix is short for any name: the name may be as long as the file system allows.
-func partialPrefix(name string) string {
-	sum := sha256.Sum256([]byte(filepath.Base(name)))
-	return fmt.Sprintf(".spantee-%x-", sum[:8])
-}
-
-// abandonedAfter is longer than writing a receipt takes.
-const abandonedAfter = time.Hour
-
-func removeAbandoned(dir, prefix string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandonedAfter {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
 }

@@ -37,8 +37,9 @@ type Rejected struct {
 
 // A Receiver listens until Close.
 type Receiver struct {
-	grpc, http net.Listener       // nil if it is off
-	stop       []func()           // the servers
+	grpc, http net.Listener // nil if it is off
+	stop       []func()     // the servers
+	drain      []func(context.Context)
 	cancel     context.CancelFunc // of the requests
 	serving    sync.WaitGroup
 }
@@ -60,6 +61,7 @@ func Start(cfg Config) (r *Receiver, err error) {
 	if r.grpc, err = listen(ctx, cfg.GRPC); r.grpc != nil {
 		server := s.grpcServer()
 		r.serve(server.Serve, r.grpc, server.Stop)
+		r.drain = append(r.drain, func(context.Context) { server.GracefulStop() })
 	}
 	if err == nil {
 		r.http, err = listen(ctx, cfg.HTTP)
@@ -79,6 +81,7 @@ func Start(cfg Config) (r *Receiver, err error) {
 			ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 		}
 		r.serve(server.Serve, r.http, func() { _ = server.Close() })
+		r.drain = append(r.drain, func(ctx context.Context) { _ = server.Shutdown(ctx) })
 	}
 	return r, nil
 }
@@ -98,6 +101,21 @@ func (r *Receiver) GRPCEndpoint() string { return endpoint(r.grpc) }
 // HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
 // HTTP is off.
 func (r *Receiver) HTTPEndpoint() string { return endpoint(r.http) }
+
+// Drain accepts no more requests, and waits until the others are answered or ctx ends. Close
+// must follow.
+func (r *Receiver) Drain(ctx context.Context) {
+	var drained sync.WaitGroup
+	for _, drain := range r.drain {
+		drained.Go(func() { drain(ctx) })
+	}
+	all := make(chan struct{})
+	go func() { drained.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-ctx.Done():
+	}
+}
 
 // Close cancels the context of all requests being handled, and returns once
 // the listeners are closed.

@@ -3,7 +3,11 @@ package runs
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Prices are what models cost, by their names.
@@ -22,13 +26,24 @@ type Price struct {
 // left out.
 func ReadPrices(r io.Reader) (Prices, error) {
 	var models map[string]json.RawMessage
-	if err := json.NewDecoder(r).Decode(&models); err != nil {
+	in := json.NewDecoder(r)
+	if err := in.Decode(&models); err != nil {
 		return nil, err
 	}
+	if _, err := in.Token(); err != io.EOF {
+		return nil, errors.New("there is text after the JSON object")
+	}
 	prices := make(Prices)
-	for name, model := range models {
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		var stated map[string]json.RawMessage
+		if json.Unmarshal(models[name], &stated) != nil {
+			continue
+		}
+		if err := checkPrices(stated); err != nil {
+			return nil, fmt.Errorf("model %q: %w", name, err)
+		}
 		var p Price
-		if json.Unmarshal(model, &p) == nil && (p.Input > 0 || p.Output > 0) { // sample_spec has text in place of prices
+		if json.Unmarshal(models[name], &p) == nil && (p.Input > 0 || p.Output > 0) { // sample_spec has text in place of prices
 			prices[name] = p
 		}
 	}
@@ -36,6 +51,27 @@ func ReadPrices(r io.Reader) (Prices, error) {
 		return nil, errors.New("no model has an input_cost_per_token or output_cost_per_token")
 	}
 	return prices, nil
+}
+
+// maxPrice is more than any model's token costs, in US dollars.
+const maxPrice = 1
+
+var priceNames = []string{"input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost"}
+
+// checkPrices returns an error for a price that no token has.
+func checkPrices(stated map[string]json.RawMessage) error {
+	for name, value := range stated {
+		var number json.Number
+		isPrice := func(price string) bool { return strings.EqualFold(price, name) }                            // as encoding/json compares
+		if !slices.ContainsFunc(priceNames, isPrice) || json.Unmarshal(value, &number) != nil || number == "" { // text, or null
+			continue
+		}
+		price, err := number.Float64()
+		if err != nil || price < 0 || price > maxPrice {
+			return fmt.Errorf("%s is %.20s (want 0 to %d USD)", name, number, maxPrice)
+		}
+	}
+	return nil
 }
 
 // Cost returns what a model's tokens cost, in US dollars. It is not known of a model without a

@@ -31,7 +31,22 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%s %+v: %v, %v", tt.model, tt.usage, cost, known)
 		}
 	}
-	for _, text := range []string{"", "[]", "{}", `{"m": {}}`, `{"m": 1}`} {
+	for _, price := range []string{"0", "1", "1e-999", "null", `"text"`, "[]"} {
+		text := `{"m": {"input_cost_per_token": 0.5, "cache_read_input_token_cost": ` + price + `}, "n": {"input_cost_per_token": 1}}`
+		if _, err := ReadPrices(strings.NewReader(text)); err != nil {
+			t.Errorf("%s: %v", price, err)
+		}
+	}
+	for _, name := range append(priceNames, "Input_Cost_Per_Token") {
+		for _, price := range []string{"1e308", "1e999", "-1e999", "-5", "-1e-9", "1.01", "2", "100000000000000000000000000000000000"} {
+			text := `{"a": {"input_cost_per_token": 0.5}, "name of a model": {"output_cost_per_token": 0.1, "` + name + `": ` + price + `}}`
+			if _, err := ReadPrices(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "name of a model") {
+				t.Errorf("%s %s: %v", name, price, err)
+			}
+		}
+	}
+	const valid = `{"m": {"input_cost_per_token": 0.5}}`
+	for _, text := range []string{"", "[]", "{}", `{"m": {}}`, `{"m": 1}`, valid + "x", valid + valid, valid + "\n]", valid + " null", "\x00" + valid, valid[1:], `{"m": {"input_cost_per_token": NaN}}`, `{"m": {"input_cost_per_token": Infinity}}`} {
 		if p, err := ReadPrices(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: %+v", text, p)
 		}

@@ -24,6 +24,10 @@ func TryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
+// Lock locks a file for as long as it is open. It returns false if another process holds the
+// lock, and an error if the disk does not support locks.
+func Lock(f *os.File) (locked bool, err error) { return flock(f) }
+
 // isUnsupported reports whether an error means that the disk does not support
 // locks.
 func isUnsupported(err error) bool {

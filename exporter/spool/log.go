@@ -26,7 +26,6 @@ type Log struct {
 	note  Note
 
 	mu       diskLock
-	dir      *os.Root // of the file
 	file     *os.File // locked; nil before the first write
 	name     string
 	next     int     // number of the next span that ends
@@ -37,6 +36,7 @@ type Log struct {
 	counted  int   // size when room was last made
 	err      error // why the file does not have all that is pending, or nil
 	closed   bool
+	released []released
 
 	naming sync.Mutex      // makeRoom asks for names while mu is held
 	names  map[string]bool // of this file and of former ones
@@ -99,6 +99,9 @@ func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
 	}
 	if len(records) > 0 || l.err != nil {
 		l.write(records...)
+	}
+	if snapshot != nil {
+		l.restoreReleased(within, false)
 	}
 	return l.err
 }
@@ -176,7 +179,7 @@ func (l *Log) write(records ...[]byte) {
 		l.err = errTooBig
 		return
 	}
-	frame, file, count := frameOf(records...), l.file, int64(l.size-l.counted) > l.spool.Max/lookEvery
+	frame, file, name, before, count := frameOf(records...), l.file, l.name, l.size, int64(l.size-l.counted) > l.spool.Max/lookEvery
 	if count {
 		l.counted = l.size
 	}
@@ -186,15 +189,21 @@ func (l *Log) write(records ...[]byte) {
 				return nil, err
 			}
 		}
+		if !l.spool.leadsTo(name, file, before) {
+			return nil, errMoved
+		}
 		onDisk("append")
 		_, err := file.Write(frame)
 		return nil, err
 	})
-	l.size += len(frame)
+	if l.size += len(frame); errors.Is(l.err, errMoved) {
+		l.rewrite(within)
+	}
 }
 
 // rewrite writes a new file, and leaves the old one whole until then. wait calls the disk.
-func (l *Log) rewrite(wait func(func() (opened, error)) (opened, error)) {
+func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
+	former := l.next
 	for i, s := range l.pending {
 		s.number = i
 	}
@@ -207,31 +216,29 @@ func (l *Log) rewrite(wait func(func() (opened, error)) (opened, error)) {
 	}
 	b := bytes.Join([][]byte{note, frame}, nil)
 	l.takeName()
-	name, old, grown, dir := l.name, l.file, len(b)-l.size, l.dir
-	now, err := wait(func() (_ opened, err error) { // which may go on when nobody waits any more
-		if dir == nil {
-			if dir, err = l.spool.enter(true); err != nil {
-				return opened{}, err
-			}
+	name, old, grown := l.name, l.file, len(b)-l.size
+	file, err := wait(func() (*os.File, error) { // which may go on when nobody waits any more
+		dir, err := l.spool.enter(true) // another process may have replaced the folder
+		if err != nil {
+			return nil, err
 		}
+		defer closeFolder(dir)
 		if err := l.spool.makeRoom(int64(max(0, grown))); err != nil {
-			return opened{}, err
+			return nil, err
 		}
+		moved := old != nil && !l.spool.leadsTo(name, old, 0)
 		file, err := replace(dir, name, b)
 		if err == nil && old != nil {
+			if moved {
+				void(old, former)
+			}
 			old.Close()
 		}
-		return opened{dir, file}, err
+		return file, err
 	})
 	if l.err = err; err == nil {
-		l.dir, l.file, l.size, l.counted = now.dir, now.file, len(b), len(b)
+		l.file, l.size, l.counted = file, len(b), len(b)
 	}
-}
-
-// An opened is a new file and its folder.
-type opened struct {
-	dir  *os.Root
-	file *os.File
 }
 
 // replace writes a file that is locked before it has its name.
@@ -265,6 +272,9 @@ func replace(dir *os.Root, name string, b []byte) (*os.File, error) {
 func (l *Log) Release(spans []*Span, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.closed && l.err == nil && l.file != nil && !l.isPlaced() {
+		l.rewrite(within)
+	}
 	if l.closed || l.err != nil || l.file == nil {
 		l.remove(spans)
 		return false
@@ -273,6 +283,10 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 	numbers := make(map[*Span]int, len(l.pending))
 	for _, s := range l.pending {
 		numbers[s] = s.number
+	}
+	left := released{name: name}
+	for _, s := range spans {
+		left.numbers = append(left.numbers, s.number)
 	}
 	l.remove(spans)
 	l.name, l.file, l.size = "", nil, 0
@@ -289,12 +303,18 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 	}
 	end, _ := encodeNote(Note{Reason: reason})
 	ended := append(frameOf(rest), end...)
-	err := do(func() error {
+	r, err := within(func() (released, error) {
+		defer former.Close()
 		onDisk("append")
-		_, err := former.Write(ended)
-		former.Close()
-		return err
+		if _, err := former.Write(ended); err != nil {
+			return released{}, err
+		}
+		left.size = size + len(ended)
+		return l.spool.reopen(left, former)
 	})
+	if err == nil {
+		l.released = append(l.released, r)
+	}
 	return err == nil
 }
 
@@ -320,10 +340,14 @@ func (l *Log) Adopt(other *Log) {
 func (l *Log) takeName() {
 	if l.name == "" {
 		l.name = newName()
-		l.naming.Lock()
-		defer l.naming.Unlock()
-		l.names[l.name] = true
+		l.own(l.name)
 	}
+}
+
+func (l *Log) own(name string) {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	l.names[name] = true
 }
 
 // Err returns why a kill would lose spans, or nil.
@@ -344,9 +368,10 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 	}
 	l.closed = true
 	l.snapshot = Snapshot{Metrics: metrics}
+	defer l.restoreReleased(Await, true)
 	spans := len(l.pending) > 0 && reason != ""
 	if spans || len(metrics) > 0 {
-		if l.file == nil || l.err != nil || l.size > 2*(l.bytes+len(metrics)+slack/16) {
+		if l.file == nil || l.err != nil || l.size > 2*(l.bytes+len(metrics)+slack/16) || !l.isPlaced() {
 			l.rewrite(Await) // the last chance, whatever the disk did before
 		}
 		if kept = l.err == nil && spans; l.err == nil {
@@ -363,16 +388,19 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 
 // end writes the last bytes, or else removes the file.
 func (l *Log) end(last []byte) {
-	dir, file, name := l.dir, l.file, l.name
+	file, path, spans := l.file, filepath.Join(l.spool.Dir, l.name), l.next
 	_, err := Await(func() (n int, err error) {
-		defer closeFolder(dir)
 		defer file.Close()
-		if last != nil {
+		switch {
+		case last != nil:
 			onDisk("append")
 			return file.Write(last)
+		case !l.spool.leadsTo(l.name, file, 0):
+			void(file, spans)
+			return 0, nil
 		}
 		onDisk("remove")
-		return 0, dir.Remove(name)
+		return 0, os.Remove(path)
 	})
 	l.err = cmp.Or(l.err, err)
 }

@@ -97,13 +97,16 @@ func (s Spool) evict(dir *os.Root, name string) bool {
 	if err == nil && !contents.mayBeSent(locked) {
 		return false
 	}
+	var lost int
+	if err == nil {
+		lost = len(contents.pending())
+		void(file, len(contents.ended)) // the process that released it does not restore it
+	}
 	onDisk("remove")
 	if dir.Remove(name) != nil {
 		return false
 	}
-	if err == nil {
-		s.lost(name, len(contents.pending()))
-	}
+	s.lost(name, lost)
 	return true
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"unicode"
+
+	"github.com/spantee/spantee/exporter/cilog"
 )
 
 // A Style says how to draw traces: one line per span, with a bar for its time. The
@@ -44,10 +46,10 @@ const (
 var ascii = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|", "━", "=", "╸", "=", "╺", "=", "█", "#", "▌", "#", "▐", "#",
 	"▏", "|", "▕", "|", "░", ".", "✗", "x", "…", "~", "·", "-")
 
-// encode returns text in the characters of the style.
+// encode returns lines in the characters of the style, which no CI system obeys.
 func (s Style) encode(text string) string {
 	if !s.ASCII {
-		return text
+		return cilog.Break(text)
 	}
 	var b strings.Builder
 	for _, r := range ascii.Replace(text) {
@@ -57,7 +59,7 @@ func (s Style) encode(text string) string {
 			b.WriteString(strings.Repeat("?", runeCells(r)))
 		}
 	}
-	return b.String()
+	return cilog.Break(b.String())
 }
 
 func (s Style) paint(color, text string) string {

@@ -98,10 +98,22 @@ CREATE VIRTUAL TABLE search USING fts5 (
 // maxReaders bounds what connections take: each has a cache of 8 MB.
 const maxReaders = 4
 
-func isCorrupt(err error) bool {
+// isDamaged reports whether an error says that others have changed the files of a database.
+func isDamaged(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
+	if !ok {
+		return errors.Is(err, errNoClock)
+	}
+	switch code := e.Code(); {
+	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
+		return true
+	case code == sqlite3.SQLITE_IOERR_SHORT_READ, code == sqlite3.SQLITE_IOERR_IN_PAGE, code == sqlite3.SQLITE_READONLY_DBMOVED:
+		return true
+	}
+	return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
 }
+
+var errNoClock = errors.New("its counters are gone")
 
 // Check returns an error if the database must not be used, such as a *spool.Untrusted.
 func Check(path string) error {

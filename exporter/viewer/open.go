@@ -74,6 +74,11 @@ func (s *Store) maintain(ctx context.Context) {
 				err = s.sweep(now)
 			}
 		}
+		if err != nil {
+			s.write.mu.Lock()
+			s.noteDamage(err)
+			s.write.mu.Unlock()
+		}
 		s.failed(err)
 	}
 }

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -35,6 +36,9 @@ type Store struct {
 	read  reader
 	write *writer     // its lock guards the fields below
 	file  os.FileInfo // that is open, nil if none is
+	log   os.FileInfo // of what is not in the file yet
+	stale bool        // the database is to be opened again
+	faults
 	cache map[traceID]*record
 	size  int // of the cache, in bytes
 
@@ -48,6 +52,13 @@ type Store struct {
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+}
+
+// faults are errors since the last transaction that say that the database is damaged. Opening it
+// again repairs what others did to its log; after a second one, a new database begins.
+type faults struct {
+	n    int
+	last error
 }
 
 // A record is what a Store must know of a session to add spans to it.
@@ -206,11 +217,13 @@ func (s *Store) open() error {
 		return err
 	}
 	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(s.path)}).EscapedPath() + "?_pragma=journal_mode(wal)&"
-	err := s.connect(dsn)
-	if !isCorrupt(err) && !errors.Is(err, errOtherVersion) {
-		return err
+	err := s.faults.last
+	if s.faults.n < 2 {
+		if err = s.connect(dsn); !isDamaged(err) && !errors.Is(err, errOtherVersion) {
+			return err
+		}
 	}
-	aside := fmt.Sprintf("%s.aside-%d", s.path, time.Now().Unix())
+	aside := fmt.Sprintf("%s.aside-%d", s.path, time.Now().UnixNano())
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Rename(s.path+suffix, aside+suffix); err != nil && suffix == "" {
 			return err
@@ -240,6 +253,7 @@ func (s *Store) connect(dsn string) (err error) {
 	}
 	if err == nil && s.path != "" {
 		s.file, err = os.Stat(s.path)
+		s.log = s.statLog()
 	}
 	if err != nil {
 		s.closeFiles()
@@ -252,45 +266,76 @@ func (s *Store) closeFiles() {
 		_ = s.read.db.Close()
 	}
 	s.write.close()
-	s.file = nil
+	s.file, s.log = nil, nil
 }
 
 // transaction commits what run wrote, unless it returns an error. run is called again if the
-// database was deleted or replaced meanwhile: what was written to the old one is lost.
+// database was deleted, replaced or damaged meanwhile: what was written to the old one is lost.
 func (s *Store) transaction(run func() error) (err error) {
 	s.write.mu.Lock()
 	defer s.write.mu.Unlock()
-	for range 3 {
+	for range 4 {
 		if err := s.reopen(); err != nil {
 			return err
 		}
-		if err = s.write.transaction(run); !s.replaced() {
-			return err
+		err = s.write.transaction(run)
+		if s.noteDamage(err); s.stale || s.replaced() {
+			continue
 		}
+		if err == nil {
+			s.faults, s.log = faults{}, s.statLog()
+		}
+		return err
 	}
-	return fmt.Errorf("%s is replaced again and again", s.path)
+	return cmp.Or(err, fmt.Errorf("%s is replaced again and again", s.path))
 }
 
-// replaced reports whether the database is not the file of that name any more.
+// noteDamage has the database opened again after an error that says that it is damaged.
+func (s *Store) noteDamage(err error) {
+	if s.path != "" && isDamaged(err) {
+		s.stale, s.faults = true, faults{s.faults.n + 1, err}
+	}
+}
+
+// replaced reports whether the database or its log is not the file of that name any more, or
+// was emptied.
 func (s *Store) replaced() bool {
 	if s.path == "" {
 		return false
 	}
 	now, err := os.Stat(s.path)
-	return s.file == nil || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, s.file)
+	if err != nil {
+		return s.file == nil || errors.Is(err, fs.ErrNotExist)
+	}
+	if s.file == nil || !os.SameFile(now, s.file) || now.Size() == 0 && s.file.Size() > 0 {
+		return true
+	}
+	log := s.statLog()
+	return s.log != nil && (log == nil || !os.SameFile(log, s.log) || log.Size() < s.log.Size())
 }
 
-// reopen opens the file that now has the database's name, if it is another one.
+// statLog returns the file of the log, nil if there is none. While a database is open, its log
+// does not shrink.
+func (s *Store) statLog() os.FileInfo {
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// reopen opens the file that now has the database's name, if it is another one or damaged.
 func (s *Store) reopen() error {
-	if !s.replaced() {
+	if !s.stale && !s.replaced() {
 		return nil
 	}
 	s.read.mu.Lock()
 	defer s.read.mu.Unlock()
-	if s.file != nil {
-		s.problem(fmt.Errorf("%s was deleted or replaced: what was kept in it is not shown any more", s.path))
+	if s.file != nil && !s.stale {
+		s.problem(fmt.Errorf("%s was deleted, emptied or replaced: sessions that were kept in it may be gone", s.path))
 	}
 	s.closeFiles()
+	s.stale = false
 	return s.open()
 }
 

@@ -87,6 +87,9 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 
 func (u *update) run(now time.Time, change func(*update) error) error {
 	if err := one(u.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoClock
+		}
 		return err
 	}
 	rows := u.rows

@@ -135,10 +135,12 @@ func (v *Viewer) ports() (ports []string) {
 }
 
 // receive handles a request. A sender keeps spans that could not be stored, and tries again.
-func (v *Viewer) receive(_ context.Context, request []byte) (receiver.Rejected, error) {
+func (v *Viewer) receive(ctx context.Context, request []byte) (receiver.Rejected, error) {
 	rejected, err := v.Store.Add(request)
 	if err != nil {
-		v.Store.failed(err)
+		if ctx.Err() == nil { // else it came too late
+			v.Store.failed(err)
+		}
 		return receiver.Rejected{}, status.Error(codes.Unavailable, err.Error())
 	}
 	if rejected == 0 {
@@ -147,10 +149,19 @@ func (v *Viewer) receive(_ context.Context, request []byte) (receiver.Rejected, 
 	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id, or of a session that has too many"}, nil
 }
 
-// Close ends all connections.
+// drainTimeout is how long Close waits for the answers to requests.
+const drainTimeout = time.Second
+
+// Close answers the requests that have come, and ends all connections.
 func (v *Viewer) Close() {
-	v.receiver.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
 	close(v.server.done)
+	var drained sync.WaitGroup
+	drained.Go(func() { v.receiver.Drain(ctx) })
+	drained.Go(func() { _ = v.http.Shutdown(ctx) })
+	drained.Wait()
+	v.receiver.Close()
 	_ = v.http.Close()
 	v.serving.Wait()
 }

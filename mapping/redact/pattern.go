@@ -31,7 +31,10 @@ var looks = map[string]func(string) bool{
 	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
 	"random":   isRandom,
 	"argument": func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
-	"digits":   func(v string) bool { return strings.ContainsAny(v, digits) },
+	"given": func(v string) bool { // as a secret, by a command: neither a variable nor a placeholder
+		return !strings.ContainsAny(v[:1], "$<{(%") && !placeholder(v) && !is("plain", v)
+	},
+	"digits": func(v string) bool { return strings.ContainsAny(v, digits) },
 	"credentials": func(v string) bool { // of a header, after the scheme; neither prose nor a parameter's name
 		return len(v) >= 4 && strings.IndexByte("+.", v[0]) < 0 && !strings.HasSuffix(v, "...") && !is("plain", v) &&
 			(!strings.Contains(v, " ") || strings.Contains(v, "=")) && (len(v) >= 12 || !isIdentifier(strings.TrimSuffix(v, "=")) || v[len(v)-1] != '=')

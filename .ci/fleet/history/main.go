@@ -1,7 +1,7 @@
-// History compares the alerts and panels of testdata/recipes/fleet with the truth, over 40
-// days of jobs that run every few minutes, hourly, nightly, weekly and every two weeks. It
+// History compares the alerts and panels of testdata/recipes/fleet with what a person must be
+// told and the truth, over 140 days of jobs that run every few minutes to every two weeks. It
 // writes the samples that a gateway would have sent, which restarts under its own name and
-// forgets what has not run for a day, and asks a real Prometheus at every quarter of an hour.
+// forgets what has not run for a day, and asks a real Prometheus three times an hour.
 //
 //	history -fleet testdata/recipes/fleet -work DIR -port PORT
 package main
@@ -29,9 +29,10 @@ import (
 )
 
 const (
-	days = 40
-	day  = 24 * time.Hour
-	step = 15 * time.Minute
+	days  = 140
+	drawn = 40 // days of panels
+	day   = 24 * time.Hour
+	step  = 20 * time.Minute // a job that runs every six minutes has run in the five before each
 )
 
 // A run is one run of a job.
@@ -48,41 +49,122 @@ type job struct {
 
 // jobs returns the services, and what became of each of their runs.
 func jobs(start, end time.Time) []job {
-	// every returns a job that runs at an interval, and fails if it says so.
-	every := func(name string, interval, offset time.Duration, failed func(n int, at time.Time) bool, skip func(at time.Time) bool) job {
+	const night = 3 * time.Hour
+	never := func(int) bool { return false }
+	always := func(int) bool { return true }
+	between := func(from, to int) func(n int) bool { return func(n int) bool { return from <= n && n < to } }
+	// every returns a job that runs at an interval in [from, to), in days, and whose nth run fails
+	// if it says so.
+	every := func(name string, interval time.Duration, from, to float64, failed func(n int) bool) job {
 		j := job{name: name}
-		for at := start.Add(offset); at.Before(end); at = at.Add(interval) {
-			if skip == nil || !skip(at) {
-				j.runs = append(j.runs, run{at.Add(7 * time.Second), failed(len(j.runs), at)})
-			}
+		for at := start.Add(time.Duration(from * float64(day))); at.Before(end) && at.Before(start.Add(time.Duration(to*float64(day)))); at = at.Add(interval) {
+			j.runs = append(j.runs, run{at.Add(7 * time.Second), failed(len(j.runs))})
 		}
 		return j
 	}
-	never := func(int, time.Time) bool { return false }
-	always := func(int, time.Time) bool { return true }
-	since := func(from, to int) func(time.Time) bool {
-		return func(at time.Time) bool { d := int(at.Sub(start) / day); return from <= d && d < to }
+	nightly := func(name string, from, to float64, failed func(n int) bool) job {
+		return every(name, day, from+night.Hours()/24, to, failed)
 	}
-	const night = 3 * time.Hour
+	// without removes the runs that began on some days.
+	without := func(j job, skip func(at time.Time) bool) job {
+		j.runs = slices.DeleteFunc(j.runs, func(r run) bool { return skip(r.at) })
+		return j
+	}
+	paused := func(from, to float64) func(time.Time) bool {
+		return func(at time.Time) bool { d := at.Sub(start).Hours() / 24; return from <= d && d < to }
+	}
+	weekend := func(at time.Time) bool { return at.Weekday() == time.Saturday || at.Weekday() == time.Sunday }
+	const week, fortnight, first = 7 * day, 14 * day, 0.125
 	return []job{
-		every("busy", 6*time.Minute, 0, func(n int, at time.Time) bool { return since(17, 18)(at) && n%5 != 0 || n%40 == 0 }, nil),
-		every("hourly", time.Hour, 20*time.Minute, func(n int, at time.Time) bool { return since(9, 10)(at) || n%7 == 3 }, nil),
-		every("nightly", day, night, func(n int, _ time.Time) bool { return n%10 == 4 }, nil),
-		every("nightly-fails", day, night, always, nil),
-		every("nightly-fails-twice", day, night, func(n int, _ time.Time) bool { return n == 20 || n == 21 }, nil),
-		every("nightly-paused", day, night, func(n int, _ time.Time) bool { return n == 15 }, since(15, 23)), // fails once, after the pause
-		every("nightly-ended", day, night, never, since(30, days)),
-		every("weekdays", day, night, never, func(at time.Time) bool { return at.Weekday() == time.Saturday || at.Weekday() == time.Sunday }),
-		every("weekly", 7*day, night, never, nil),
-		every("weekly-fails", 7*day, night, func(n int, _ time.Time) bool { return n >= 2 }, nil),
-		every("fortnightly", 14*day, night, never, nil),
-		every("fortnightly-fails", 14*day, night, always, nil),
+		every("busy", 6*time.Minute, 0, days, func(n int) bool { return between(17*240, 18*240)(n) && n%5 != 0 || n%40 == 0 }),
+		every("hourly", time.Hour, 0.01, days, func(n int) bool { return between(9*24, 10*24)(n) || n%7 == 3 }),
+		every("hourly-flaky", time.Hour, 0.02, days, func(n int) bool { return n%3 == 0 }),
+		every("hourly-ended", time.Hour, 0.03, 60, never),
+		nightly("nightly", 0, days, func(n int) bool { return n%10 == 4 }),
+		nightly("nightly-fails", 0, days, always),
+		nightly("nightly-fails-at-first", 0, days, between(0, 3)),
+		nightly("nightly-fails-twice", 0, days, between(20, 22)),
+		nightly("nightly-fails-at-last", 0, 104, between(100, 104)),
+		nightly("nightly-every-second", 0, days, func(n int) bool { return n%2 == 1 }),
+		nightly("nightly-three-of-four", 0, days, func(n int) bool { return n%4 != 3 }),
+		without(nightly("nightly-paused", 0, days, between(15, 16)), paused(15, 23)),
+		nightly("nightly-ended", 0, 30, never),
+		nightly("nightly-young", 130, days, never),
+		without(nightly("weekdays", 0, days, never), weekend),
+		every("every-second-day", 2*day, first, days, never),
+		every("weekly", week, first, days, never),
+		every("weekly-fails", week, first, days, func(n int) bool { return n >= 2 }),
+		every("weekly-every-second", week, first, days, func(n int) bool { return n%2 == 1 }),
+		every("weekly-ended", week, first, 71, never),
+		every("fortnightly", fortnight, first, days, never),
+		every("fortnightly-fails", fortnight, first, days, always),
+		every("fortnightly-fails-later", fortnight, first, days, func(n int) bool { return n >= 2 }),
+		every("fortnightly-every-second", fortnight, first, days, func(n int) bool { return n%2 == 1 }),
+		every("fortnightly-ended", fortnight, first, 29, never),
+		every("fortnightly-ended-late", fortnight, first, 99, never),
+		without(every("fortnightly-paused", fortnight, first, days, never), paused(42, 43)),
+		every("by-hand-four-times", time.Hour, 50.4, 50.55, func(n int) bool { return n%2 == 1 }),
+		every("by-hand-on-two-days", day, 5.4, 7, never),
+		every("by-hand-on-three-days", day, 5.4, 8, never),
+		every("by-hand-once", day, 20.4, 21, always),
 	}
+}
+
+// A telling is what a person must be told of a job, in days since the start.
+type telling struct {
+	from float64 // the job is well before it
+	by   float64 // when the alert must be active at the latest
+	till float64 // the alert is over by then, and the job is well again, or gone
+	kept bool    // from by on, the alert is active without a break until till
+}
+
+// tellings say when a person must be told, and of which jobs nothing is told. They are what a
+// person expects of a job, and know nothing of the rules.
+var tellings = map[string]map[string][]telling{
+	"AgentErrors": {
+		"busy":                     {{17, 17.1, 18.2, false}},
+		"hourly":                   {{9, 9.5, 11, false}},
+		"hourly-flaky":             {{0, 1, days, true}},
+		"nightly-fails":            {{0, 4.2, days, true}},
+		"nightly-fails-at-first":   {{0, 4.2, 6, false}},
+		"nightly-fails-twice":      {{20, 22, 25, false}},
+		"nightly-fails-at-last":    {{100, 102, 110, false}},
+		"nightly-every-second":     {{0, 4.2, days, true}},
+		"nightly-three-of-four":    {{0, 4.2, days, true}},
+		"weekly-fails":             {{14, 22, days, true}},
+		"weekly-every-second":      {{0, 22, days, true}},
+		"fortnightly-fails":        {{0, 43, days, true}},
+		"fortnightly-fails-later":  {{28, 43, days, true}},
+		"fortnightly-every-second": {{0, 43, days, true}},
+		"by-hand-four-times":       {{50, 51, 53, false}},
+	},
+	"AgentErrorBudgetBurn": {"busy": {{17, 17.1, 18.1, false}}},
+	"AgentKeepsFailing": {
+		"hourly":                  {{9, 9.2, 10.1, false}},
+		"nightly-fails":           {{0, 2, days, true}},
+		"nightly-fails-at-first":  {{0, 2, 3.2, false}},
+		"nightly-fails-twice":     {{20, 22, 22.2, false}},
+		"nightly-fails-at-last":   {{100, 102, 112, false}},
+		"nightly-three-of-four":   {{0, 2, days, false}},
+		"weekly-fails":            {{14, 23, days, true}},
+		"fortnightly-fails":       {{0, 15, days, true}},
+		"fortnightly-fails-later": {{28, 44, days, true}},
+	},
+	"AgentsSilent": {
+		"hourly-ended":           {{60, 61.5, 90, false}},
+		"nightly-paused":         {{15, 18, 24, false}},
+		"nightly-ended":          {{30, 31, 60, false}},
+		"nightly-fails-at-last":  {{104, 105, 135, false}},
+		"weekly-ended":           {{71, 79, 100, false}},
+		"fortnightly-ended":      {{29, 43, 60, false}},
+		"fortnightly-ended-late": {{99, 113, 130, false}},
+		"fortnightly-paused":     {{42, 43, 56.2, false}},
+	},
 }
 
 // restarts are when the gateway began anew, under its own name.
 func restarts(start time.Time) (at []time.Time) {
-	for _, hours := range []float64{31.5, 131.02, 404.1, 405.2, 700.7, 820} {
+	for _, hours := range []float64{31.5, 131.02, 404.1, 405.2, 700.7, 820, 1500.3, 2200.9, 3001.4} {
 		at = append(at, start.Add(time.Duration(hours*float64(time.Hour))))
 	}
 	return at
@@ -148,52 +230,6 @@ func failed(r run) bool    { return r.failed }
 func succeeded(r run) bool { return !r.failed }
 func anyRun(run) bool      { return true }
 
-// alerts say when each alert is due.
-var alerts = map[string]func(j *job, at time.Time) bool{
-	"AgentErrors": func(j *job, at time.Time) bool {
-		n := j.count(at, time.Hour, anyRun)
-		return n >= 5 && float64(j.count(at, time.Hour, failed))/float64(n) > 0.2
-	},
-	"AgentErrorBudgetBurn": func(j *job, at time.Time) bool {
-		n, few := j.count(at, time.Hour, anyRun), j.count(at, 5*time.Minute, anyRun)
-		return n >= 10 && few > 0 && float64(j.count(at, time.Hour, failed))/float64(n) > 0.72 &&
-			float64(j.count(at, 5*time.Minute, failed))/float64(few) > 0.72
-	},
-	"AgentKeepsFailing": func(j *job, at time.Time) bool {
-		for _, window := range []time.Duration{3 * time.Hour, 50 * time.Hour, 15 * day, 29 * day} {
-			if j.count(at, window, failed) >= 2 && j.count(at, window, succeeded) == 0 {
-				return true
-			}
-		}
-		return false
-	},
-	"AgentsSilent": func(j *job, at time.Time) bool {
-		active := 0
-		for midnight := at.Truncate(day); midnight.After(at.Add(-28 * day)); midnight = midnight.Add(-day) {
-			if j.count(midnight, day, anyRun) > 0 {
-				active++
-			}
-		}
-		for _, c := range []struct {
-			days   int
-			silent time.Duration
-		}{{26, 26 * time.Hour}, {12, 74 * time.Hour}, {3, 8 * day}, {2, 15 * day}} {
-			if active >= c.days && j.count(at, c.silent, anyRun) == 0 {
-				return true
-			}
-		}
-		return false
-	},
-}
-
-// mustFire are the jobs for which an alert fires at least once; for all others it never does.
-var mustFire = map[string][]string{
-	"AgentErrors":          {"busy"},
-	"AgentErrorBudgetBurn": {"busy"},
-	"AgentKeepsFailing":    {"fortnightly-fails", "hourly", "nightly-fails", "nightly-fails-twice", "weekly-fails"},
-	"AgentsSilent":         {"nightly-ended", "nightly-paused"},
-}
-
 // A prometheus answers queries.
 type prometheus struct{ url string }
 
@@ -226,7 +262,7 @@ func (p prometheus) points(query string, start, end time.Time, step time.Duratio
 	}
 	err := p.get("/api/v1/query_range", url.Values{
 		"query": {query}, "start": {strconv.FormatInt(start.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
-		"step": {strconv.Itoa(int(step.Seconds()))}, "timeout": {"10m"},
+		"step": {strconv.Itoa(int(step.Seconds()))}, "timeout": {"30m"},
 	}, &data)
 	all := map[string]map[int64]float64{}
 	for _, r := range data.Result {
@@ -277,7 +313,36 @@ func main() {
 	}
 }
 
+// keepsEnough returns an error unless the recipe's Prometheus keeps as many days as a rule looks
+// back, and the longest range more.
+func keepsEnough(fleet string) error {
+	rules, err := os.ReadFile(filepath.Join(fleet, "alerts.yml"))
+	if err != nil {
+		return err
+	}
+	compose, err := os.ReadFile(filepath.Join(fleet, "../../../docker-compose.yml"))
+	if err != nil {
+		return err
+	}
+	hours := func(n, unit string) int {
+		count, _ := strconv.Atoi(n)
+		return count * map[string]int{"d": 24, "h": 1}[unit] // minutes do not matter
+	}
+	longest, back := 0, 0
+	for _, m := range regexp.MustCompile(`\[(\d+)([mhd])(?::1d)?\](?: offset (\d+)([mhd]))?`).FindAllStringSubmatch(string(rules), -1) {
+		longest, back = max(longest, hours(m[1], m[2])), max(back, hours(m[1], m[2])+hours(m[3], m[4]))
+	}
+	kept := regexp.MustCompile(`retention\.time=(\d+)(d)`).FindStringSubmatch(string(compose))
+	if kept == nil || longest == 0 || hours(kept[1], kept[2]) < back+longest {
+		return fmt.Errorf("Prometheus keeps %q, want %d days: the rules look %d back", kept, (back+longest)/24, back/24)
+	}
+	return nil
+}
+
 func check(fleet, work, port string) error {
+	if err := keepsEnough(fleet); err != nil {
+		return err
+	}
 	end := time.Now().Truncate(day)
 	start := end.Add(-days * day)
 	all := jobs(start, end)
@@ -285,7 +350,8 @@ func check(fleet, work, port string) error {
 	if err := write(metrics, all, restarts(start)); err != nil {
 		return err
 	}
-	if out, err := exec.Command("promtool", "tsdb", "create-blocks-from", "openmetrics", metrics, data).CombinedOutput(); err != nil {
+	// Of each block, promtool reads the whole file.
+	if out, err := exec.Command("promtool", "tsdb", "create-blocks-from", "--max-block-duration=720h", "openmetrics", metrics, data).CombinedOutput(); err != nil {
 		return fmt.Errorf("promtool: %w: %s", err, out)
 	}
 	rules, err := filepath.Abs(filepath.Join(fleet, "alerts.yml"))
@@ -297,7 +363,7 @@ func check(fleet, work, port string) error {
 		return err
 	}
 	server := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+data, "--storage.tsdb.retention.time=1y",
-		"--web.listen-address=127.0.0.1:"+port, "--log.level=error", "--query.max-samples=200000000")
+		"--web.listen-address=127.0.0.1:"+port, "--log.level=error", "--query.max-samples=200000000", "--query.timeout=30m")
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return err
@@ -314,14 +380,14 @@ func check(fleet, work, port string) error {
 		}
 	}
 	wrong := 0
-	for _, name := range slices.Sorted(maps.Keys(alerts)) {
+	for _, name := range slices.Sorted(maps.Keys(tellings)) {
 		n, err := p.checkAlert(name, named[name], all, start, end)
 		if err != nil {
 			return err
 		}
 		wrong += n
 	}
-	n, err := p.checkPanels(filepath.Join(fleet, "dashboards", "fleet.json"), all, start, end)
+	n, err := p.checkPanels(filepath.Join(fleet, "dashboards", "fleet.json"), all, end.Add(-drawn*day), end)
 	if err != nil {
 		return err
 	}
@@ -331,37 +397,44 @@ func check(fleet, work, port string) error {
 	return nil
 }
 
-// checkAlert compares at every step for which services an alert is active.
+// checkAlert compares when an alert is active with what a person must be told.
 func (p prometheus) checkAlert(name, query string, all []job, start, end time.Time) (wrong int, err error) {
 	got, err := p.points(query, start, end, step)
 	if err != nil {
 		return 0, err
 	}
-	var fired []string
-	checked := 0
 	for i := range all {
 		j := &all[i]
-		due := false
+		expected := tellings[name][j.name]
+		first := make([]float64, len(expected)) // when the alert began, 0 for never
 		for at := start; !at.After(end); at = at.Add(step) {
-			want := alerts[name](j, at)
-			due = due || want
-			checked++
-			if _, is := got[j.name][at.Unix()]; is != want {
-				if wrong++; wrong < 10 {
-					log.Printf("%s of %s at day %.2f: %v, want %v", name, j.name, at.Sub(start).Hours()/24, is, want)
+			d := at.Sub(start).Hours() / 24
+			_, active := got[j.name][at.Unix()]
+			of := slices.IndexFunc(expected, func(t telling) bool { return t.from <= d && d <= t.till })
+			problem := ""
+			switch {
+			case active && of < 0:
+				problem = "is told"
+			case active:
+				first[of] = cmp.Or(first[of], d)
+			case of >= 0 && expected[of].kept && d >= expected[of].by:
+				problem = "is not told any more"
+			}
+			if problem != "" {
+				if wrong++; wrong < 20 {
+					log.Printf("%s: %s %s at day %.2f", name, j.name, problem, d)
 				}
 			}
 		}
-		if due {
-			fired = append(fired, j.name)
+		for i, t := range expected {
+			if first[i] == 0 || first[i] > t.by {
+				wrong++
+				log.Printf("%s: %s is told at day %.2f, want by day %.2f (0: never)", name, j.name, first[i], t.by)
+			} else {
+				fmt.Printf("%s: %s is told at day %.2f\n", name, j.name, first[i])
+			}
 		}
 	}
-	slices.Sort(fired)
-	if !slices.Equal(fired, mustFire[name]) {
-		log.Printf("%s fires for %v, want %v", name, fired, mustFire[name])
-		wrong++
-	}
-	fmt.Printf("%s: fires for %s; %d instants, %d wrong\n", name, strings.Join(fired, ", "), checked, wrong)
 	return wrong, nil
 }
 
@@ -401,6 +474,9 @@ func (p prometheus) checkPanels(file string, all []job, start, end time.Time) (w
 	}
 	for i := range all {
 		j := &all[i]
+		if strings.Contains(j.name, "-") { // the plain cadences will do
+			continue
+		}
 		for _, window := range []time.Duration{time.Hour, day, 7 * day, 30 * day} {
 			const apart = 5 * time.Hour
 			for title, want := range map[string]func(at time.Time) float64{

@@ -102,11 +102,11 @@ func same(a *Entry, b *receipt.Run) bool {
 	return a.TraceID == b.TraceID && a.SessionID == b.SessionID && a.Start.Equal(b.Start)
 }
 
-// Add adds runs to a file, while no other process does, for which it waits until ctx ends. It
-// does not wait for a frozen disk. Damaged lines are moved to a file beside it, whose name is
+// Add adds runs to a file, while no other process does, for which it waits until ctx ends, or
+// longer while other processes go on adding theirs. It does not wait for a frozen disk. Damaged lines are moved to a file beside it, whose name is
 // returned.
 func Add(ctx context.Context, name string, runs []Entry) (setAside string, err error) {
-	lock, err := lockFile(ctx, name+".lock")
+	lock, err := lockFile(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -116,17 +116,35 @@ func Add(ctx context.Context, name string, runs []Entry) (setAside string, err e
 	})
 }
 
+// On a starved machine, a crowd takes its turns slowly.
+const (
+	// changing is how long ago another process must have written for Add to wait on.
+	changing = 10 * time.Second
+
+	// lastTries is how often Add tries in any case once it need not wait any more. Tries are
+	// counted, because a busy machine, which delays other processes, delays them as well.
+	lastTries = 100
+)
+
+// lockFile takes the lock of a file.
 func lockFile(ctx context.Context, name string) (*os.File, error) {
-	for {
-		f, err := spool.Await(func() (*os.File, error) { return spool.TryLock(name) })
+	var turn time.Time // when another process last wrote
+	last, _ := os.Stat(name)
+	for tries := 0; ; {
+		f, err := spool.Await(func() (*os.File, error) { return spool.TryLock(name + ".lock") })
 		if f != nil || err != nil {
 			return f, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.New("other processes have it locked")
-		case <-time.After(time.Millisecond + rand.N(10*time.Millisecond)):
+		if now, err := os.Stat(name); err == nil && (last == nil || !os.SameFile(last, now)) {
+			turn, last, tries = time.Now(), now, 0
 		}
+		if ctx.Err() != nil {
+			tries++
+		}
+		if tries > lastTries && time.Since(turn) > changing {
+			return nil, errors.New("other processes have it locked")
+		}
+		time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
 	}
 }
 

@@ -64,15 +64,9 @@ type Follower struct {
 // NewFollower reads where the former process left off. The caller must Close the Follower.
 func NewFollower(cfg Config, host Host) (*Follower, error) {
 	f := &Follower{Config: cfg, host: host, byFile: map[*File]*Session{}, byKin: map[string]*Session{}, failed: map[string]bool{}}
-	var logs []*Log
-	since := map[string]time.Time{} // by folder
-	if stateDir, err := spool.StateDir(); err == nil {
-		f.claims = ClaimsIn(stateDir)
-		if !cfg.NoState {
-			if f.state, logs, since, err = OpenState(stateDir, host.Damaged); err != nil {
-				return nil, err
-			}
-		}
+	logs, since, err := f.open()
+	if err != nil {
+		return nil, err
 	}
 	folders, err := f.folders(since)
 	if err != nil {
@@ -94,6 +88,40 @@ func NewFollower(cfg Config, host Host) (*Follower, error) {
 		}
 	}
 	return f, nil
+}
+
+// open opens the state. One that hangs is left out: the logs are then followed from now on.
+func (f *Follower) open() (logs []*Log, since map[string]time.Time, err error) {
+	none := map[string]time.Time{}
+	stateDir, err := spool.StateDir()
+	if err != nil {
+		return nil, none, nil
+	}
+	f.claims = ClaimsIn(stateDir)
+	if f.NoState {
+		return nil, none, nil
+	}
+	type opened struct {
+		state *State
+		logs  []*Log
+		since map[string]time.Time
+	}
+	o, err := spool.Await(func() (o opened, err error) {
+		o.state, o.logs, o.since, err = OpenState(stateDir, f.host.Damaged)
+		return o, err
+	})
+	if errors.Is(err, spool.ErrFrozen) {
+		f.leaveState(err)
+		return nil, none, nil
+	}
+	f.state = o.state
+	return o.logs, o.since, err
+}
+
+// leaveState goes on without the state.
+func (f *Follower) leaveState(why error) {
+	f.state, f.claims = nil, Claims{}
+	f.host.Problem(fmt.Errorf("following without the state folder, so a restart begins anew: %w", why))
 }
 
 // session returns a session that is new or was saved.
@@ -123,8 +151,13 @@ func (f *Follower) folders(since map[string]time.Time) (folders []Folder, err er
 		f.host.Following(path, since[path])
 		folders = append(folders, Folder{Path: path, Since: since[path]})
 	}
-	if f.state != nil {
-		err = f.state.SaveFolders(since)
+	if f.state == nil {
+		return folders, nil
+	}
+	_, err = spool.Await(func() (any, error) { return nil, f.state.SaveFolders(since) })
+	if errors.Is(err, spool.ErrFrozen) {
+		f.leaveState(err)
+		err = nil
 	}
 	return folders, err
 }

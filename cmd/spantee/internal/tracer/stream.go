@@ -144,18 +144,33 @@ const MaxPiece = 64 << 10
 func (s *Stream) Write(p []byte, arrived time.Time) {
 	s.now = arrived
 	for piece := range slices.Chunk(p, MaxPiece) {
-		for out := range s.Mapper.Map(piece) {
-			s.handOn(&out)
+		s.take(s.Mapper.Map(piece))
+	}
+}
+
+// EndLine says that nothing has come since the last bytes, which arrived then: their last line
+// may be whole although its newline is missing.
+func (s *Stream) EndLine(arrived time.Time) {
+	s.now = arrived
+	lines := s.Mapper.Stats().Lines
+	if outputs := s.Mapper.EndLine(); s.Mapper.Stats().Lines > lines {
+		s.take(outputs)
+	}
+}
+
+// take hands on what a piece of the stream led to.
+func (s *Stream) take(outputs iter.Seq[mapping.Output]) {
+	for out := range outputs {
+		s.handOn(&out)
+	}
+	s.Changed()
+	switch {
+	case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
+		if len(s.ended) > 0 {
+			_ = s.export(nil) // Close tells whether the disk takes any
 		}
-		s.Changed()
-		switch {
-		case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
-			if len(s.ended) > 0 {
-				_ = s.export(nil) // Close tells whether the disk takes any
-			}
-		case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
-			s.snap(s.now)
-		}
+	case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
+		s.snap(s.now)
 	}
 }
 
