@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,9 +25,14 @@ type agentEntry struct {
 	Logs    []string          // session logs, folders in HOME
 	Model   string            // that it is told to use
 
+	LogIsStream bool // its log has the lines of its stream
+
+	ToolNames map[string]string // of a tool in the output, where the model calls it by another name
+	Price     *price            // that the agent's settings have
 	Stops     map[string]string // stopLength and stopRefusal in its protocol's words
 	Auxiliary func(body, path string) bool
-	Extra     map[string]object // more arguments of a tool, by what it does
+	Wait      func(body string) (step, bool) // for sub-agents, if the call that starts them does not
+	Extra     map[string]object              // more arguments of a tool, by what it does
 	MCP       func(name string) string
 	Settings  map[string]setting // what scenarios need
 	NoWay     map[string]string  // of scenarios or needs: the reason
@@ -80,6 +87,7 @@ var piEntry = agentEntry{
 	Args: []string{"--mode", "json", "--provider", "local", "--model", "scripted"}, Prompt: []string{"-p"}, Resume: []string{"--continue"},
 	Env:   []string{"PI_SKIP_VERSION_CHECK=1", "PI_OFFLINE=1", "PI_TELEMETRY=0"},
 	Model: "scripted", Logs: []string{".pi/agent/sessions"}, Stops: openAIStops,
+	Price: &price{Input: 1, Cached: 0.5, Output: 2},
 	Files: map[string]string{".pi/agent/models.json": indent(object{"providers": object{"local": object{
 		"baseUrl": "http://127.0.0.1:{port}/v1", "api": "openai-completions", "apiKey": "dummy",
 		"models": []any{object{
@@ -107,7 +115,8 @@ var codexEntry = agentEntry{
 	Args: []string{"exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}, Resume: []string{"resume", "--last"},
 	Env:   []string{"CODEX_HOME={home}/.codex", "DUMMY_KEY=sk-dummy"},
 	Model: "gpt-5.4", Logs: []string{".codex/sessions"}, Stops: map[string]string{stopLength: "max_output_tokens", stopRefusal: "content_filter"},
-	MCP: func(name string) string { return name },
+	MCP:  func(name string) string { return name },
+	Wait: codexWait,
 	Files: map[string]string{".codex/config.toml": `model = "gpt-5.4"
 model_provider = "local"
 check_for_update_on_startup = false
@@ -138,6 +147,19 @@ supports_websockets = false
 	},
 }
 
+var codexAgentID = regexp.MustCompile(`agent_id\W{1,8}([0-9a-f-]{36})`)
+
+// codexWait waits for all sub-agents that the request names.
+func codexWait(body string) (step, bool) {
+	s := step{Do: "await", Name: "wait_agent"}
+	for _, found := range codexAgentID.FindAllStringSubmatch(body, -1) {
+		if !slices.Contains(s.Flags, found[1]) {
+			s.Flags = append(s.Flags, found[1])
+		}
+	}
+	return s, len(s.Flags) > 0
+}
+
 const claudeTools = "Bash,Read,Edit,Write,Task,Agent,mcp__kit__slow,mcp__kit__bad,TaskOutput,BashOutput,KillShell"
 
 var claudeEntry = agentEntry{
@@ -147,7 +169,7 @@ var claudeEntry = agentEntry{
 	Prompt: []string{"--"}, Resume: []string{"--continue"},
 	Env: []string{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:{port}", "ANTHROPIC_API_KEY=sk-ant-dummy", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1",
-		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1", "CLAUDE_CODE_ENABLE_TELEMETRY=0", "CLAUDE_CODE_MAX_RETRIES=2",
+		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1", "CLAUDE_CODE_ENABLE_TELEMETRY=0", "CLAUDE_CODE_MAX_RETRIES=2", "ENABLE_TOOL_SEARCH=false",
 	},
 	Model: "claude-sonnet-4-5", Logs: []string{".claude/projects"}, Stops: map[string]string{stopLength: "max_tokens", stopRefusal: "refusal"},
 	MCP:   func(name string) string { return "mcp__kit__" + name },
@@ -181,7 +203,7 @@ var copilotEntry = agentEntry{
 		"COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:{port}/v1", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=scripted",
 		"COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true", "COPILOT_CACHE_HOME={cache}/copilot-cache",
 	},
-	Model: "scripted", Logs: []string{".copilot/session-state"}, Stops: openAIStops,
+	LogIsStream: true, Model: "scripted", Logs: []string{".copilot/session-state"}, Stops: openAIStops,
 	Settings: map[string]setting{"sub-agents": {}, "background": {}},
 	NoWay: map[string]string{
 		"mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "not tried yet", "hook-slow": "not tried yet",
@@ -199,7 +221,7 @@ var geminiEntry = agentEntry{
 	},
 	Files: map[string]string{".gemini/settings.json": indent(object{
 		"privacy": object{"usageStatisticsEnabled": false}, "telemetry": object{"enabled": false},
-		"general":  object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true},
+		"general":  object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true, "maxAttempts": 3},
 		"security": object{"auth": object{"selectedType": "gemini-api-key"}},
 	})},
 	Model: "gemini-2.5-pro", Logs: []string{".gemini/tmp"}, Stops: map[string]string{stopLength: "MAX_TOKENS", stopRefusal: "SAFETY"},
@@ -253,7 +275,7 @@ var qwenEntry = agentEntry{
 	Env: []string{"OPENAI_API_KEY=dummy", "OPENAI_BASE_URL=http://127.0.0.1:{port}/v1", "OPENAI_MODEL=qwen3-coder-plus"},
 	Files: map[string]string{".qwen/settings.json": indent(object{
 		"privacy": object{"usageStatisticsEnabled": false}, "telemetry": object{"enabled": false},
-		"general":  object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true},
+		"general":  object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true, "maxAttempts": 3},
 		"security": object{"auth": object{"selectedType": "openai"}},
 	})},
 	Model: "qwen3-coder-plus", Logs: []string{".qwen/projects", ".qwen/tmp"}, Stops: openAIStops,

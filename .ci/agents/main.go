@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,13 @@ func main() {
 	if run := program(); run != nil {
 		os.Exit(run(os.Args[1:]))
 	}
+	// What a shell runs in the background ignores SIGINT, and so would the agents.
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		os.Exit(130)
+	}()
 	var err error
 	if len(os.Args) == 3 && os.Args[1] == "inside" {
 		err = inside(os.Args[2])
@@ -81,7 +89,9 @@ func outside() error {
 			return fmt.Errorf("unknown agent %q", name)
 		}
 	}
-	_ = again
+	if *again != "" {
+		return outsideAgain(*again, *tree, *keep, agents, chosen)
+	}
 	if len(chosen) == 0 {
 		chosen = scenarioNames(all)
 	}
@@ -160,6 +170,7 @@ func inside(path string) error {
 	if err != nil {
 		return err
 	}
+	var runs []*keptRun
 	for _, a := range p.Agents {
 		e := findEntry(a.Name)
 		e.Version = a.Version
@@ -181,8 +192,87 @@ func inside(path string) error {
 			if err := r.run(sc, wayPipe, folders); err != nil {
 				return fmt.Errorf("%s %s: %w", e.Name, name, err)
 			}
-			fmt.Printf("%s %s: run\n", e.Name, name)
+			for _, folder := range folders {
+				k, err := readRun(folder)
+				if err != nil {
+					return err
+				}
+				runs = append(runs, k)
+			}
 		}
+	}
+	results, err := mapAgain(p.Spantee, runs, func(k *keptRun) (string, error) { return k.folder, nil })
+	if err != nil {
+		return err
+	}
+	return printResults(results)
+}
+
+// outsideAgain maps kept runs anew with the spantee of a source tree.
+func outsideAgain(dir, tree, keep string, agents, chosen []string) error {
+	folders, err := findRuns(dir)
+	if err != nil {
+		return err
+	}
+	var runs []*keptRun
+	for _, folder := range folders {
+		k, err := readRun(folder)
+		if err != nil {
+			return err
+		}
+		if (len(agents) == 0 || slices.Contains(agents, k.info.Agent)) && (len(chosen) == 0 || slices.Contains(chosen, k.info.Scenario)) {
+			runs = append(runs, k)
+		}
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("no runs in %s", dir)
+	}
+	tmp, err := os.MkdirTemp("", "kit")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	spantee := os.Getenv("KIT_SHIFTED")
+	if spantee == "" {
+		spantee = filepath.Join(tmp, "spantee")
+		if err := buildShifted(tree, spantee, tmp, nil); err != nil {
+			return err
+		}
+	}
+	if keep == "" {
+		keep = filepath.Join(tmp, "again")
+	}
+	results, err := mapAgain(spantee, runs, func(k *keptRun) (string, error) {
+		name, err := filepath.Rel(dir, k.folder)
+		return filepath.Join(keep, name), err
+	})
+	if err != nil {
+		return err
+	}
+	return printResults(results)
+}
+
+// errWrong says that something is wrong that was printed.
+var errWrong = errors.New("not all is right")
+
+func printResults(results []*result) error {
+	x, err := readExceptions(exceptionsText)
+	if err != nil {
+		return fmt.Errorf("exceptions.txt: %w", err)
+	}
+	right := true
+	for _, r := range results {
+		x.excuse(r)
+		r.print(os.Stdout)
+		right = right && !slices.ContainsFunc(r.verdicts, func(v *verdict) bool { return !v.right() })
+	}
+	summarize(os.Stdout, results)
+	passing := x.passing()
+	for _, row := range passing {
+		fmt.Printf("is right now, remove it from exceptions.txt: %s\n", row)
+	}
+	if !right || len(passing) > 0 {
+		return errWrong
 	}
 	return nil
 }

@@ -21,7 +21,6 @@ type offer struct {
 type tool struct {
 	Properties map[string]property `json:"properties"`
 	Required   []string            `json:"required"`
-	Custom     bool                `json:"-"` // it takes a text, and no arguments
 }
 
 type property struct {
@@ -68,7 +67,6 @@ func readOffer(path string, body []byte) *offer {
 // addTool reads a tool in the form of any protocol.
 func (o *offer) addTool(raw json.RawMessage, namespace string) {
 	var t struct {
-		Type                 string            `json:"type"`
 		Name                 string            `json:"name"`
 		Function             json.RawMessage   `json:"function"`
 		FunctionDeclarations []json.RawMessage `json:"functionDeclarations"`
@@ -98,7 +96,6 @@ func (o *offer) addTool(raw json.RawMessage, namespace string) {
 			_ = json.Unmarshal(s, &schema)
 		}
 	}
-	schema.Custom = t.Type == "custom"
 	o.tools[t.Name] = schema
 	if namespace != "" {
 		o.namespaces[t.Name] = namespace
@@ -132,7 +129,6 @@ func texts(v any) string {
 type invocation struct {
 	Tool, Namespace string
 	Arguments       object
-	Custom          string
 }
 
 func (i *invocation) arguments() string { return jsonText(i.Arguments) }
@@ -140,8 +136,8 @@ func (i *invocation) arguments() string { return jsonText(i.Arguments) }
 // toolNames are the names of the tools that do a step. The first one that the agent offers does.
 var toolNames = map[string][]string{
 	"run":      {"bash", "run_shell_command", "shell", "Bash", "exec_command", "shell_command", "Execute", "execute_command", "terminal", "run_command", "Shell"},
-	"write":    {"write", "write_file", "create", "Write", "create_file", "apply_patch"},
-	"edit":     {"edit", "replace", "str_replace", "Edit", "edit_file", "apply_patch"},
+	"write":    {"write", "write_file", "create", "Write", "create_file", "exec_command"},
+	"edit":     {"edit", "replace", "str_replace", "Edit", "edit_file", "exec_command"},
 	"read":     {"read", "read_file", "view", "Read", "exec_command"},
 	"delegate": {"task", "agent", "Task", "Agent", "invoke_agent", "spawn_agent", "generalist"},
 }
@@ -158,6 +154,8 @@ func (v *resolver) resolve(s step, o *offer) (invocation, error) {
 	switch s.Do {
 	case "call":
 		return invocation{Tool: s.Name, Arguments: object{"x": 1}}, nil
+	case "await":
+		return invocation{Tool: s.Name, Namespace: o.namespaces[s.Name], Arguments: object{"targets": s.Flags, "timeout_ms": 60000}}, nil
 	case "mcp":
 		name := v.mcp(s.Name)
 		inv := invocation{Tool: name, Namespace: o.namespaces[name], Arguments: object{"seconds": s.For.Seconds()}}
@@ -198,16 +196,12 @@ func (v *resolver) fill(inv *invocation, s step, t tool) {
 	}
 	path := v.work + "/" + s.Name
 	switch {
-	case inv.Tool == "apply_patch":
-		patch := "*** Begin Patch\n*** Add File: " + path + "\n+" + s.Text + "\n*** End Patch\n"
+	case inv.Tool == "exec_command" && (s.Do == "edit" || s.Do == "write"): // Codex takes a patch from the shell, too
+		change := "*** Add File: " + path + "\n+" + s.Text
 		if s.Do == "edit" {
-			patch = "*** Begin Patch\n*** Update File: " + path + "\n@@\n-" + s.Old + "\n+" + s.Text + "\n*** End Patch\n"
+			change = "*** Update File: " + path + "\n@@\n-" + s.Old + "\n+" + s.Text
 		}
-		if t.Custom {
-			inv.Custom = patch
-		} else {
-			put(patch, "input", "patch")
-		}
+		put("apply_patch <<'END'\n*** Begin Patch\n"+change+"\n*** End Patch\nEND", "cmd")
 	case s.Do == "run":
 		put(v.command(s), "command", "cmd")
 		put(20000, "yield_time_ms")

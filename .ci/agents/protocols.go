@@ -150,12 +150,7 @@ func (p *responses) think(r *reply, pieces []string, gap time.Duration) {
 }
 
 func (p *responses) call(r *reply, inv invocation) {
-	item := object{"id": fmt.Sprintf("fc_%03d%d", r.Number, r.items), "call_id": fmt.Sprintf("call_%03d%02d%06d", r.Number, r.items, int(r.Received*1e3)%1e6), "name": inv.Tool, "status": "completed"}
-	if inv.Custom != "" {
-		item["type"], item["input"] = "custom_tool_call", inv.Custom
-	} else {
-		item["type"], item["arguments"] = "function_call", inv.arguments()
-	}
+	item := object{"id": fmt.Sprintf("fc_%03d%d", r.Number, r.items), "call_id": fmt.Sprintf("call_%03d%02d%06d", r.Number, r.items, int(r.Received*1e3)%1e6), "name": inv.Tool, "status": "completed", "type": "function_call", "arguments": inv.arguments()}
 	if inv.Namespace != "" {
 		item["namespace"] = inv.Namespace
 	}

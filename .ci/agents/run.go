@@ -117,7 +117,7 @@ func (r *runner) part(sc *scenario, number int, way, home, folder string) error 
 
 	part := &sc.Parts[number]
 	v := &resolver{clock: filepath.Join(bin, "clock"), work: filepath.Join(home, "work"), extra: r.entry.Extra, mcp: r.entry.MCP}
-	m := &model{answers: part.Answers, auxiliary: r.entry.Auxiliary, resolve: v.resolve, stops: r.entry.Stops}
+	m := &model{answers: part.Answers, auxiliary: r.entry.Auxiliary, resolve: v.resolve, stops: r.entry.Stops, wait: r.entry.Wait}
 	port, err := m.serve()
 	if err != nil {
 		return err

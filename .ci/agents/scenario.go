@@ -57,6 +57,7 @@ type answer struct {
 	Code       string
 	Message    string
 	Always     bool // for every further request, too
+	Optional   bool // not every agent asks for it
 }
 
 const (
@@ -66,7 +67,12 @@ const (
 
 // A usage is what the model states of its tokens. Input includes the cached ones, output
 // the reasoning.
-type usage struct{ Input, Cached, Output, Reasoning int }
+type usage struct {
+	Input     int `json:"input"`
+	Cached    int `json:"cached"`
+	Output    int `json:"output"`
+	Reasoning int `json:"reasoning"`
+}
 
 // A step is a piece of an answer.
 type step struct {
@@ -203,7 +209,7 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-// beginAnswer reads "answer [wait TIME] [cached N] [reasoning N]".
+// beginAnswer reads "answer [optional] [wait TIME] [cached N] [reasoning N]".
 func (p *parser) beginAnswer(rest string) error {
 	p.close()
 	k := p.answers
@@ -214,6 +220,9 @@ func (p *parser) beginAnswer(rest string) error {
 	}
 	p.answer = a
 	words := strings.Fields(rest)
+	if len(words) > 0 && words[0] == "optional" {
+		a.Optional, words = true, words[1:]
+	}
 	for len(words) > 1 {
 		var err error
 		switch words[0] {

@@ -50,12 +50,15 @@ type model struct {
 	resolve   func(step, *offer) (invocation, error)
 	stops     map[string]string // the agent's protocol has several words
 
-	mu       sync.Mutex
-	requests []*request
-	turns    map[string]int
-	others   []string // requests that are no model call
-	trouble  []string // what makes the scenario fail: something that was not scripted
-	server   *http.Server
+	wait func(body string) (step, bool) // of an agent whose calls do not wait for their sub-agents
+
+	mu        sync.Mutex
+	delegated int // sub-agents that were not waited for
+	requests  []*request
+	turns     map[string]int
+	others    []string // requests that are no model call
+	trouble   []string // what makes the scenario fail: something that was not scripted
+	server    *http.Server
 }
 
 // serve starts the server, and returns its port.
@@ -208,6 +211,9 @@ func (m *model) answer(hr *http.Request, r *reply, p protocol, o *offer) {
 				todo = append(todo, func() { p.text(r, []string{err.Error()}, 0, false) })
 				continue
 			}
+			if s.Do == "delegate" {
+				m.delegated++
+			}
 			r.Calls = append(r.Calls, call{Tool: inv.Tool, Do: s.Do, Name: s.Name, Exit: s.Exit})
 			todo = append(todo, func() { p.call(r, inv) })
 		}
@@ -250,6 +256,12 @@ func (m *model) next(o *offer, body, path string) (*request, *answer) {
 	if r.Of = m.whose(o, body, path); r.Of == auxiliary {
 		return r, &answer{Steps: []step{{Do: "say", Text: "ok"}}, Usage: usage{Input: 10, Output: 2}}
 	}
+	if r.Of == mainAgent && m.wait != nil && m.delegated > 0 {
+		if s, ok := m.wait(body); ok {
+			m.delegated = 0
+			return r, &answer{Steps: []step{s}, Usage: usage{Input: 900, Cached: 90, Output: 30}}
+		}
+	}
 	r.Turn = m.turns[r.Of]
 	m.turns[r.Of]++
 	script := m.answers[r.Of]
@@ -280,7 +292,8 @@ func (m *model) whose(o *offer, body, path string) string {
 // unused returns the scripts that nothing asked for.
 func (m *model) unused() (names []string) {
 	for whose, script := range m.answers {
-		if asked := m.turns[whose]; asked < len(script) {
+		asked := m.turns[whose]
+		if asked < len(script) && !script[asked].Optional {
 			names = append(names, fmt.Sprintf("%d of the %d answers of %s were not asked for", len(script)-asked, len(script), whose))
 		}
 	}
