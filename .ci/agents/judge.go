@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -131,9 +132,8 @@ func (k *keptRun) judge(way string, all map[string]*span, said string) *verdict 
 	if way == wayPipe || way == wayExec {
 		k.judgeProcess(v)
 	}
-	if strings.Contains(said, "does not know") {
-		_, after, _ := strings.Cut(said, "spantee: ")
-		v.wrong(cellUnknown, "%s", strings.TrimSpace(after))
+	for _, found := range driftLine.FindAllStringSubmatch(said, -1) {
+		v.wrong(cellUnknown, "%s", found[1])
 	}
 	roots := k.roots(all)
 	if want := len(k.sc.Parts[k.info.Part].Prompts); len(roots) != want {
@@ -147,14 +147,21 @@ func (k *keptRun) judge(way string, all map[string]*span, said string) *verdict 
 		spans = append(spans, root.below()...)
 	}
 	k.judgeRoot(v, roots[len(roots)-1])
+	k.judgeModel(v, spans)
 	k.judgeTokens(v, roots, spans)
 	k.judgeChats(v, spans)
 	k.judgeTools(v, spans)
 	k.judgeNesting(v, spans)
 	k.judgeOrder(v, spans)
+	if k.hasUntimedTool() {
+		v.Times = &attribution{Skipped: "a tool of the agent's own has no clock"}
+		return v
+	}
 	v.Times = attribute(k.info, k.requests, k.commands, spans)
 	return v
 }
+
+var driftLine = regexp.MustCompile(`does not know \(([^)]*)\)`)
 
 func (k *keptRun) judgeProcess(v *verdict) {
 	if !k.info.SameData {
@@ -181,9 +188,6 @@ func (k *keptRun) judgeRoot(v *verdict, root *span) {
 	}
 	if last := k.own(); k.sc.Ends == endsFailed && root.Failed && len(last) > 0 && last[len(last)-1].Status != 200 {
 		k.judgeWords(v, root, last[len(last)-1])
-	}
-	if n, _ := root.number("spantee.unknown_lines"); n > 0 {
-		v.wrong(cellUnknown, "%d lines", n)
 	}
 	if n, _ := root.number("spantee.bad_lines"); n > 0 {
 		v.wrong(cellUnknown, "%d bad lines", n)
@@ -214,6 +218,15 @@ func (k *keptRun) judgeWords(v *verdict, root *span, last *request) {
 	}
 }
 
+func (k *keptRun) judgeModel(v *verdict, spans []*span) {
+	for _, s := range spans {
+		if model := s.text("gen_ai.request.model"); s.is("chat") && model != k.info.Model {
+			v.wrong(cellModel, "%q, want %q", model, k.info.Model)
+			break
+		}
+	}
+}
+
 var (
 	inputKeys  = []string{"spantee.usage.input_tokens", "gen_ai.usage.input_tokens"}
 	outputKeys = []string{"spantee.usage.output_tokens", "gen_ai.usage.output_tokens"}
@@ -223,17 +236,18 @@ var (
 func (k *keptRun) judgeTokens(v *verdict, roots, spans []*span) {
 	var want, got usage
 	var calls, wantCalls []string
-	known := false
 	for _, r := range k.answered() {
 		want.Input, want.Cached, want.Output = want.Input+r.Usage.Input, want.Cached+r.Usage.Cached, want.Output+r.Usage.Output
 		wantCalls = append(wantCalls, fmt.Sprint(r.Usage.Input, "/", r.Usage.Cached, "/", r.Usage.Output))
 	}
 	for _, root := range roots {
-		in, ok := root.firstNumber(inputKeys...)
+		in, _ := root.firstNumber(inputKeys...)
 		out, _ := root.firstNumber(outputKeys...)
 		cached, _ := root.firstNumber(cachedKeys...)
-		known = known || ok
 		got.Input, got.Cached, got.Output = got.Input+in, got.Cached+cached, got.Output+out
+	}
+	if slices.ContainsFunc(k.requests, func(r *request) bool { return r.Dropped }) {
+		return // an answer that broke off may have stated a part of its tokens
 	}
 	if got != want {
 		v.wrong(cellTokens, "%d in, %d cached, %d out, want %d, %d, %d", got.Input, got.Cached, got.Output, want.Input, want.Cached, want.Output)
@@ -267,12 +281,6 @@ func (k *keptRun) judgeTokens(v *verdict, roots, spans []*span) {
 		}
 		if abs(cost-wantCost) > 1e-6 {
 			v.wrong(cellCost, "%.6f, want %.6f", cost, wantCost)
-		}
-	}
-	for _, s := range spans {
-		if model := s.text("gen_ai.request.model"); s.is("chat") && model != k.info.Model {
-			v.wrong(cellModel, "%q, want %q", model, k.info.Model)
-			break
 		}
 	}
 }
@@ -467,6 +475,13 @@ func (k *keptRun) judgeOrder(v *verdict, spans []*span) {
 			}
 		}
 	}
+}
+
+// hasUntimedTool reports whether a call ran that no clock has timed, such as an edit.
+func (k *keptRun) hasUntimedTool() bool {
+	return slices.ContainsFunc(k.requests, func(r *request) bool {
+		return slices.ContainsFunc(r.Calls, func(c call) bool { return slices.Contains([]string{"read", "edit", "write", "call"}, c.Do) })
+	})
 }
 
 // parallel reports whether calls run side by side.
