@@ -148,6 +148,9 @@ func mapAgain(spantee string, runs []*keptRun, into func(*keptRun) (string, erro
 // again maps a run into dir, in every way of reading. In the run's own folder, the pipe's spans
 // are there already, and spantee's clock is the present.
 func (k *keptRun) again(spantee, dir string) (*result, error) {
+	if k.info.Way == wayExec {
+		return k.judgeAll(dir)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

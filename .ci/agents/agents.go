@@ -1,7 +1,9 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,8 +15,9 @@ type agentEntry struct {
 	Name    string   // the folder of its kept runs and the flag --agent
 	Flag    string   // of the product's table of agents
 	Title   string   // in tables for people
-	Package string   // of npm
-	Version string   // that is pinned; of the package, which may have a suffix
+	Package string   // of npm, from builds.txt
+	Version string   // that is pinned there; of the package, which may have a suffix
+	Tag     string   // of its newest build, "" for npm's latest
 	Bin     string   // within the unpacked package
 	Node    bool     // it is a script
 	Args    []string // before the prompt
@@ -62,6 +65,30 @@ var unavailable = map[string]string{
 	"Goose":       "not on npm: name it by --bin goose=PATH",
 }
 
+//go:embed builds.txt
+var builds string
+
+// readBuilds sets the entries' packages and versions.
+func readBuilds() error {
+	for line := range strings.Lines(builds) {
+		words := strings.Fields(line)
+		if words[0] == "#" {
+			continue
+		}
+		e := findEntry(words[0])
+		if e == nil || len(words) != 3 {
+			return fmt.Errorf("builds.txt: invalid line %q", line)
+		}
+		e.Package, e.Version = words[1], words[2]
+	}
+	for _, e := range entries {
+		if e.Version == "" {
+			return fmt.Errorf("builds.txt has no build of %s", e.Name)
+		}
+	}
+	return nil
+}
+
 func findEntry(name string) *agentEntry {
 	for _, e := range entries {
 		if e.Name == name {
@@ -83,7 +110,7 @@ var openAIStops = map[string]string{stopLength: "length", stopRefusal: "content_
 
 var piEntry = agentEntry{
 	Name: "pi", Flag: "pi", Title: "pi",
-	Package: "@earendil-works/pi-coding-agent", Version: "1.6.0", Bin: "dist/bundle/cli.js", Node: true,
+	Bin: "dist/bundle/cli.js", Node: true,
 	Args: []string{"--mode", "json", "--provider", "local", "--model", "scripted"}, Prompt: []string{"-p"}, Resume: []string{"--continue"},
 	Env:   []string{"PI_SKIP_VERSION_CHECK=1", "PI_OFFLINE=1", "PI_TELEMETRY=0"},
 	Model: "scripted", Logs: []string{".pi/agent/sessions"}, Stops: openAIStops,
@@ -111,7 +138,7 @@ var piEntry = agentEntry{
 
 var codexEntry = agentEntry{
 	Name: "codex", Flag: "codex", Title: "Codex",
-	Package: "@openai/codex", Version: "0.171.0-linux-x64", Bin: "vendor/x86_64-unknown-linux-musl/bin/codex",
+	Bin:  "vendor/x86_64-unknown-linux-musl/bin/codex",
 	Args: []string{"exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}, Resume: []string{"resume", "--last"},
 	Env:   []string{"CODEX_HOME={home}/.codex", "DUMMY_KEY=sk-dummy"},
 	Model: "gpt-5.4", Logs: []string{".codex/sessions"}, Stops: map[string]string{stopLength: "max_output_tokens", stopRefusal: "content_filter"},
@@ -164,7 +191,7 @@ const claudeTools = "Bash,Read,Edit,Write,Task,Agent,mcp__kit__slow,mcp__kit__ba
 
 var claudeEntry = agentEntry{
 	Name: "claude", Flag: "claude", Title: "Claude Code",
-	Package: "@anthropic-ai/claude-code-linux-x64", Version: "2.1.332", Bin: "claude",
+	Bin:    "claude",
 	Args:   []string{"-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages", "--model", "claude-sonnet-4-5", "--allowedTools", claudeTools},
 	Prompt: []string{"--"}, Resume: []string{"--continue"},
 	Env: []string{
@@ -196,7 +223,7 @@ func claudeHook(event, command string) string {
 
 var copilotEntry = agentEntry{
 	Name: "copilot", Flag: "copilot", Title: "Copilot CLI",
-	Package: "@github/copilot-linux-x64", Version: "1.0.102", Bin: "copilot",
+	Bin:    "copilot",
 	Args:   []string{"--output-format", "json", "--allow-all-tools", "--allow-all-paths", "--no-auto-update", "--disable-builtin-mcps", "--no-color"},
 	Prompt: []string{"-p"}, Resume: []string{"--continue"},
 	Env: []string{
@@ -213,7 +240,7 @@ var copilotEntry = agentEntry{
 
 var geminiEntry = agentEntry{
 	Name: "gemini", Flag: "gemini", Title: "Gemini CLI",
-	Package: "@google/gemini-cli", Version: "0.61.0", Bin: "bundle/gemini.js", Node: true,
+	Bin: "bundle/gemini.js", Node: true,
 	Args:   []string{"--output-format", "stream-json", "--yolo", "--skip-trust", "-m", "gemini-2.5-pro"},
 	Prompt: []string{"-p"}, Resume: []string{"--resume", "latest"},
 	Env: []string{
@@ -234,7 +261,7 @@ var geminiEntry = agentEntry{
 
 var opencodeEntry = agentEntry{
 	Name: "opencode", Flag: "opencode", Title: "opencode",
-	Package: "opencode-linux-x64", Version: "1.18.34", Bin: "bin/opencode",
+	Bin:  "bin/opencode",
 	Args: []string{"run", "--format", "json", "-m", "local/scripted"}, Resume: []string{"-c"},
 	Env: []string{
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
@@ -269,7 +296,7 @@ var opencodeEntry = agentEntry{
 
 var qwenEntry = agentEntry{
 	Name: "qwen", Flag: "qwen", Title: "Qwen Code",
-	Package: "@qwen-code/qwen-code", Version: "0.24.4", Bin: "cli-entry.js", Node: true,
+	Bin: "cli-entry.js", Node: true,
 	Args:   []string{"--output-format", "stream-json", "--yolo", "-m", "qwen3-coder-plus", "--auth-type", "openai"},
 	Prompt: []string{"-p"}, Resume: []string{"--continue"},
 	Env: []string{"OPENAI_API_KEY=dummy", "OPENAI_BASE_URL=http://127.0.0.1:{port}/v1", "OPENAI_MODEL=qwen3-coder-plus"},

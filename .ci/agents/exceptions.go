@@ -56,7 +56,7 @@ func (x *exceptions) excuse(r *result) {
 			e.met = true
 			for i := range v.Findings {
 				if f := &v.Findings[i]; f.Why == "" && match(e.Cell, f.Cell) {
-					f.Why, e.used = e.Why, true
+					f.Why, f.Wrong, e.used = e.Why, e.Wrong, true
 				}
 			}
 		}

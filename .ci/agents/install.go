@@ -60,11 +60,40 @@ func unpack(cache, name, version string) (string, error) {
 	return filepath.Join(folder, "package"), os.Rename(tmp, folder)
 }
 
-// newest returns the newest version of a package.
-func newest(name string) (string, error) {
+// newest returns the newest version of an agent's package.
+func newest(e *agentEntry) (string, error) {
+	const platform = "-linux-x64" // of a package that has a version for each
+	pinned, suffix := strings.CutSuffix(e.Version, platform)
+	name := e.Package
+	if e.Tag != "" {
+		name += "@" + e.Tag
+	}
 	out, err := exec.Command("npm", "view", name, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("npm view %s: %w", name, err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	version := strings.TrimSpace(string(out))
+	if suffix && !strings.HasSuffix(version, platform) {
+		version += platform
+	}
+	if older(strings.TrimSuffix(version, platform), pinned) { // the tag lags behind
+		return e.Version, nil
+	}
+	return version, nil
 }
+
+// older compares versions number by number.
+func older(a, b string) bool {
+	x, y := strings.FieldsFunc(a, notDigit), strings.FieldsFunc(b, notDigit)
+	for i := range min(len(x), len(y)) {
+		if len(x[i]) != len(y[i]) {
+			return len(x[i]) < len(y[i])
+		}
+		if x[i] != y[i] {
+			return x[i] < y[i]
+		}
+	}
+	return len(x) < len(y)
+}
+
+func notDigit(c rune) bool { return c < '0' || c > '9' }

@@ -41,6 +41,7 @@ const (
 type finding struct {
 	Cell, Text string
 	Why        string // it is excepted, "" if it is not
+	Wrong      bool   // it is excepted, and spantee's fault
 }
 
 // A verdict is what is wrong with the trace of one way of reading.
@@ -81,6 +82,13 @@ func readRun(folder string) (*keptRun, error) {
 	}
 	if k.sc, err = parseScenario(k.info.Scenario, string(text)); err != nil {
 		return nil, err
+	}
+	all, err := scenarios()
+	if err != nil {
+		return nil, err
+	}
+	if now := all[k.info.Scenario]; now != nil { // what is expected may be known better by now
+		k.sc.Ends, k.sc.Doubts = now.Ends, now.Doubts
 	}
 	if text, err = os.ReadFile(filepath.Join(folder, "requests.jsonl")); err != nil {
 		return nil, err

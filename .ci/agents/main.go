@@ -1,5 +1,6 @@
 // Command agents runs coding agents against a scripted model, and judges spantee's traces by
-// the clocks of the model's server and of the commands that the agents run.
+// the clocks of the model's server and of the commands that the agents run. It is run in the
+// root of the repository: go run ./.ci/agents --agent codex --scenario tool
 package main
 
 import (
@@ -26,113 +27,125 @@ func main() {
 		<-interrupted
 		os.Exit(130)
 	}()
-	var err error
-	if len(os.Args) == 3 && os.Args[1] == "inside" {
+	err := readBuilds()
+	switch {
+	case err != nil:
+	case len(os.Args) == 3 && os.Args[1] == "inside":
 		err = inside(os.Args[2])
-	} else {
+	default:
 		err = outside()
 	}
 	var status *exec.ExitError
 	switch {
 	case errors.As(err, &status): // the one inside has said why
 		os.Exit(status.ExitCode())
+	case errors.Is(err, errNoNamespace):
+		fmt.Fprintln(os.Stderr, "agents:", err)
+		os.Exit(statusRefused)
+	case errors.Is(err, errWrong):
+		fmt.Fprintln(os.Stderr, "agents:", err)
+		os.Exit(1)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "agents:", err)
 		os.Exit(2)
 	}
 }
 
-// A names is a flag that may be given several times.
-type names []string
+// statusRefused says that nothing was run, because an agent might have reached a network.
+const statusRefused = 3
 
-func (n *names) String() string     { return strings.Join(*n, ",") }
-func (n *names) Set(s string) error { *n = append(*n, strings.Split(s, ",")...); return nil }
+// A list is a flag that may be given several times.
+type list []string
+
+func (n *list) String() string     { return strings.Join(*n, ",") }
+func (n *list) Set(s string) error { *n = append(*n, strings.Split(s, ",")...); return nil }
+
+// A choice says which runs are wanted.
+type choice struct{ Agents, Scenarios list }
+
+func (c *choice) whole() bool { return len(c.Scenarios) == 0 }
+
+func (c *choice) has(agent, scenario string) bool {
+	return (len(c.Agents) == 0 || slices.Contains(c.Agents, agent)) && (len(c.Scenarios) == 0 || slices.Contains(c.Scenarios, scenario))
+}
+
+func (c *choice) check(all map[string]*scenario) error {
+	for _, name := range c.Scenarios {
+		if all[name] == nil {
+			return fmt.Errorf("unknown scenario %q (want one of %s)", name, strings.Join(scenarioNames(all), ", "))
+		}
+	}
+	for _, name := range c.Agents {
+		if findEntry(name) == nil {
+			return fmt.Errorf("unknown agent %q", name)
+		}
+	}
+	return nil
+}
 
 // A plan is what is to be done inside the namespace.
 type plan struct {
-	Agents    []planned
-	Scenarios []string
-	Spantee   string
-	Kit       string
-	Cache     string
-	Node      string
-	Keep      string
+	Choice  choice
+	Agents  []planned
+	Spantee string
+	Kit     string
+	Cache   string
+	Node    string
+	Keep    string
+	Accept  bool
+	Newest  bool
 }
 
 // A planned is an agent that is installed.
-type planned struct{ Name, Version, Folder string }
+type planned struct{ Name, Version, Folder, Bin string }
 
 func outside() error {
-	var agents, chosen, bins names
-	flag.Var(&agents, "agent", "run only the agent `NAME`; repeatable")
-	flag.Var(&chosen, "scenario", "run only the scenario `NAME`; repeatable")
-	flag.Var(&bins, "bin", "run `NAME=PATH` in place of the agent's package; repeatable")
-	newestBuilds := flag.Bool("newest", false, "run the newest builds, not the pinned ones")
-	keep := flag.String("keep", "", "keep the runs in `DIR`")
-	again := flag.String("again", "", "map the runs that were kept in `DIR` again, with the present spantee")
-	tree := flag.String("tree", ".", "build spantee in the source tree `DIR`")
+	p := plan{}
+	var bins list
+	flag.Var(&p.Choice.Agents, "agent", "run only the agent `NAME`; repeatable")
+	flag.Var(&p.Choice.Scenarios, "scenario", "run only the scenario `NAME`; repeatable")
+	flag.Var(&bins, "bin", "run the agent `NAME=PATH`, not its package; repeatable")
+	flag.BoolVar(&p.Newest, "newest", false, "run the newest builds, not the pinned ones")
+	flag.BoolVar(&p.Accept, "accept", false, "write the shapes, tables and pinned builds of what was run")
+	flag.StringVar(&p.Keep, "keep", "", "keep the runs in `DIR`")
+	again := flag.String("again", "", "map the runs that were kept in `DIR` again")
+	tree := flag.String("tree", ".", "build the spantee in the source tree `DIR`")
+	check := flag.Bool("check", false, "only check that the tables are of the pinned builds")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
 	all, err := scenarios()
-	if err != nil {
+	if err == nil {
+		err = p.Choice.check(all)
+	}
+	switch {
+	case err != nil:
 		return err
-	}
-	for _, name := range chosen {
-		if all[name] == nil {
-			return fmt.Errorf("unknown scenario %q (want one of %s)", name, strings.Join(scenarioNames(all), ", "))
-		}
-	}
-	for _, name := range agents {
-		if findEntry(name) == nil {
-			return fmt.Errorf("unknown agent %q", name)
-		}
-	}
-	if *again != "" {
-		return outsideAgain(*again, *tree, *keep, agents, chosen)
-	}
-	if len(chosen) == 0 {
-		chosen = scenarioNames(all)
-	}
-	p := plan{Scenarios: chosen}
-	if p.Cache, err = cacheFolder(); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if len(agents) > 0 && !slices.Contains(agents, e.Name) {
-			continue
-		}
-		version := e.Version
-		if *newestBuilds {
-			if version, err = newest(e.Package); err != nil {
-				return err
-			}
-		}
-		installed := planned{Name: e.Name, Version: version}
-		if installed.Folder, err = unpack(p.Cache, e.Package, version); err != nil {
-			return err
-		}
-		p.Agents = append(p.Agents, installed)
-	}
-	if p.Node, err = unpack(p.Cache, nodePackage, nodeVersion); err != nil {
-		return err
+	case *check:
+		return checkPinned()
+	case p.Accept && !p.Choice.whole():
+		return errors.New("--accept needs all scenarios")
 	}
 	tmp, err := os.MkdirTemp("", "kit")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if p.Spantee = os.Getenv("KIT_SPANTEE"); p.Spantee == "" {
-		p.Spantee = filepath.Join(tmp, "spantee")
-		if err := buildSpantee(*tree, p.Spantee); err != nil {
-			return err
-		}
+	if *again != "" {
+		return mapKept(&p, *again, *tree, tmp)
+	}
+	if err := install(&p, bins); err != nil {
+		return err
+	}
+	p.Spantee = filepath.Join(tmp, "spantee")
+	if err := buildSpantee(*tree, p.Spantee); err != nil {
+		return err
 	}
 	if p.Kit, err = os.Executable(); err != nil {
 		return err
 	}
-	if p.Keep = *keep; p.Keep == "" {
+	if p.Keep == "" {
 		p.Keep = filepath.Join(tmp, "runs")
 	}
 	if p.Keep, err = filepath.Abs(p.Keep); err != nil {
@@ -145,11 +158,47 @@ func outside() error {
 	return inNamespace(path)
 }
 
+// install unpacks the agents.
+func install(p *plan, bins []string) (err error) {
+	if p.Cache, err = cacheFolder(); err != nil {
+		return err
+	}
+	paths := map[string]string{}
+	for _, bin := range bins {
+		name, path, ok := strings.Cut(bin, "=")
+		if !ok || findEntry(name) == nil {
+			return fmt.Errorf("invalid --bin %q (want NAME=PATH of a known agent)", bin)
+		}
+		if paths[name], err = filepath.Abs(path); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if len(p.Choice.Agents) > 0 && !slices.Contains(p.Choice.Agents, e.Name) {
+			continue
+		}
+		a := planned{Name: e.Name, Version: e.Version, Bin: paths[e.Name]}
+		if a.Bin == "" {
+			if p.Newest {
+				if a.Version, err = newest(e); err != nil {
+					return err
+				}
+			}
+			if a.Folder, err = unpack(p.Cache, e.Package, a.Version); err != nil {
+				return err
+			}
+		}
+		p.Agents = append(p.Agents, a)
+	}
+	p.Node, err = unpack(p.Cache, nodePackage, nodeVersion)
+	return err
+}
+
 // buildSpantee builds the binary of a source tree.
 func buildSpantee(tree, binary string, more ...string) error {
 	build := exec.Command("go", append(append([]string{"build"}, more...), "-trimpath", "-tags=grpcnotrace", "-o", binary, "./cmd/spantee")...)
 	build.Dir, build.Stdout, build.Stderr = tree, os.Stderr, os.Stderr
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	return build.Run()
 }
 
@@ -170,46 +219,73 @@ func inside(path string) error {
 	if err != nil {
 		return err
 	}
-	var runs []*keptRun
+	var results []*result
 	for _, a := range p.Agents {
 		e := findEntry(a.Name)
 		e.Version = a.Version
-		r := &runner{entry: e, installed: a.Folder, node: p.Node, cache: p.Cache, spantee: p.Spantee, kit: p.Kit}
-		for _, name := range p.Scenarios {
-			sc := all[name]
-			if why := e.noWay(sc); why != "" {
-				fmt.Printf("%s %s: not run: %s\n", e.Name, name, why)
+		r := &runner{entry: e, installed: a.Folder, bin: a.Bin, node: p.Node, cache: p.Cache, spantee: p.Spantee, kit: p.Kit}
+		var runs []*keptRun
+		for _, name := range scenarioNames(all) {
+			if !p.Choice.has(e.Name, name) {
 				continue
 			}
-			var folders []string
-			for i := range sc.Parts {
-				folder := filepath.Join(p.Keep, e.Name, name)
-				if i > 0 {
-					folder += fmt.Sprint(".", i+1)
-				}
-				folders = append(folders, folder)
-			}
-			if err := r.run(sc, wayPipe, folders); err != nil {
+			of, err := r.runs(all[name], p.Keep)
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", e.Name, name, err)
 			}
-			for _, folder := range folders {
-				k, err := readRun(folder)
-				if err != nil {
-					return err
-				}
-				runs = append(runs, k)
-			}
+			runs = append(runs, of...)
 		}
+		of, err := mapAgain(p.Spantee, runs, func(k *keptRun) (string, error) { return k.folder, nil })
+		if err != nil {
+			return err
+		}
+		results = append(results, of...)
 	}
-	results, err := mapAgain(p.Spantee, runs, func(k *keptRun) (string, error) { return k.folder, nil })
-	if err != nil {
-		return err
-	}
-	return printResults(results)
+	return report(results, &p)
 }
 
-// outsideAgain maps kept runs anew with the spantee of a source tree.
-func outsideAgain(dir, tree, keep string, agents, chosen []string) error {
+// execScenarios are run by spantee exec, too.
+var execScenarios = []string{"tool", "fail"}
+
+// runs runs a scenario in all ways, and returns the runs.
+func (r *runner) runs(sc *scenario, keep string) (runs []*keptRun, err error) {
+	if why := r.entry.noWay(sc); why != "" {
+		fmt.Printf("%s %s: not run: %s\n", r.entry.Name, sc.Name, why)
+		return nil, nil
+	}
+	ways := []string{wayPipe}
+	if slices.Contains(execScenarios, sc.Name) {
+		ways = append(ways, wayExec)
+	}
+	for _, way := range ways {
+		var folders []string
+		for i := range sc.Parts {
+			folder := filepath.Join(keep, r.entry.Name, sc.Name)
+			if i > 0 {
+				folder += fmt.Sprint(".", i+1)
+			}
+			if way != wayPipe {
+				folder += "." + way
+			}
+			folders = append(folders, folder)
+		}
+		fmt.Fprintf(os.Stderr, "%s %s\n", r.entry.Name, sc.Name)
+		if err := r.run(sc, way, folders); err != nil {
+			return nil, err
+		}
+		for _, folder := range folders {
+			k, err := readRun(folder)
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, k)
+		}
+	}
+	return runs, nil
+}
+
+// mapKept maps kept runs anew with the spantee of a source tree.
+func mapKept(p *plan, dir, tree, tmp string) error {
 	folders, err := findRuns(dir)
 	if err != nil {
 		return err
@@ -220,25 +296,18 @@ func outsideAgain(dir, tree, keep string, agents, chosen []string) error {
 		if err != nil {
 			return err
 		}
-		if (len(agents) == 0 || slices.Contains(agents, k.info.Agent)) && (len(chosen) == 0 || slices.Contains(chosen, k.info.Scenario)) {
+		if p.Choice.has(k.info.Agent, k.info.Scenario) && k.info.Way == wayPipe {
 			runs = append(runs, k)
 		}
 	}
 	if len(runs) == 0 {
 		return fmt.Errorf("no runs in %s", dir)
 	}
-	tmp, err := os.MkdirTemp("", "kit")
-	if err != nil {
+	spantee := filepath.Join(tmp, "spantee")
+	if err := buildShifted(tree, spantee, tmp, nil); err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
-	spantee := os.Getenv("KIT_SHIFTED")
-	if spantee == "" {
-		spantee = filepath.Join(tmp, "spantee")
-		if err := buildShifted(tree, spantee, tmp, nil); err != nil {
-			return err
-		}
-	}
+	keep := p.Keep
 	if keep == "" {
 		keep = filepath.Join(tmp, "again")
 	}
@@ -249,30 +318,5 @@ func outsideAgain(dir, tree, keep string, agents, chosen []string) error {
 	if err != nil {
 		return err
 	}
-	return printResults(results)
-}
-
-// errWrong says that something is wrong that was printed.
-var errWrong = errors.New("not all is right")
-
-func printResults(results []*result) error {
-	x, err := readExceptions(exceptionsText)
-	if err != nil {
-		return fmt.Errorf("exceptions.txt: %w", err)
-	}
-	right := true
-	for _, r := range results {
-		x.excuse(r)
-		r.print(os.Stdout)
-		right = right && !slices.ContainsFunc(r.verdicts, func(v *verdict) bool { return !v.right() })
-	}
-	summarize(os.Stdout, results)
-	passing := x.passing()
-	for _, row := range passing {
-		fmt.Printf("is right now, remove it from exceptions.txt: %s\n", row)
-	}
-	if !right || len(passing) > 0 {
-		return errWrong
-	}
-	return nil
+	return report(results, p)
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/agent"
 )
@@ -38,6 +40,72 @@ func (k *keptRun) judgeAll(dir string) (*result, error) {
 		r.verdicts = append(r.verdicts, k.judge(way, spans, string(said)))
 	}
 	return r, nil
+}
+
+// errWrong says that something is wrong that was printed.
+var errWrong = errors.New("not all is right")
+
+// report prints the results, and writes them down if that is wanted.
+func report(results []*result, p *plan) error {
+	x, err := readExceptions(exceptionsText)
+	if err != nil {
+		return fmt.Errorf("exceptions.txt: %w", err)
+	}
+	right := true
+	for _, r := range results {
+		x.excuse(r)
+		r.print(os.Stdout)
+		right = right && !slices.ContainsFunc(r.verdicts, func(v *verdict) bool { return !v.right() })
+	}
+	summarize(os.Stdout, results)
+	for _, row := range x.passing() {
+		right = false
+		fmt.Printf("is right now, remove it from exceptions.txt: %s\n", row)
+	}
+	drifted, err := printDrift(results, p.Choice.whole())
+	if err != nil {
+		return err
+	}
+	if p.Accept {
+		if err := accept(results); err != nil {
+			return err
+		}
+	}
+	if !right || p.Newest && drifted {
+		return errWrong
+	}
+	return nil
+}
+
+// printDrift prints what is new and what is gone since the kept shapes.
+func printDrift(results []*result, whole bool) (drifted bool, err error) {
+	for _, e := range entries {
+		now, build := shapes{}, ""
+		for _, r := range results {
+			if r.run.entry == e {
+				build = r.run.info.Version
+				if err := now.add(r.run.folder); err != nil {
+					return false, err
+				}
+			}
+		}
+		kept, keptBuild, err := readShapes(filepath.Join(shapeFolder, e.Name+".txt"))
+		if err != nil {
+			return false, err
+		}
+		if build == "" || keptBuild == "" {
+			continue
+		}
+		rows := now.drift(kept, "new:")
+		if whole {
+			rows = append(rows, kept.drift(now, "gone:")...)
+		}
+		if len(rows) > 0 {
+			drifted = true
+			fmt.Printf("\n%s %s, since %s:\n  %s\n", e.Title, build, keptBuild, strings.Join(rows, "\n  "))
+		}
+	}
+	return drifted, nil
 }
 
 // print writes what was true, what the trace said, and what differs.
@@ -73,6 +141,8 @@ func summarize(w io.Writer, results []*result) {
 	type sum struct {
 		runs, right             int
 		run, wrong, bare, start float64
+		cpu, agentCPU           float64
+		peak                    int64
 	}
 	sums := map[string]*sum{}
 	for _, r := range results {
@@ -86,6 +156,9 @@ func summarize(w io.Writer, results []*result) {
 			if v.right() {
 				s.right++
 			}
+			if v.Way == wayPipe {
+				s.cpu, s.agentCPU, s.peak = s.cpu+r.run.info.CPU, s.agentCPU+r.run.info.AgentCPU, max(s.peak, r.run.info.PeakKiB)
+			}
 			if v.Times != nil && v.Times.Skipped == "" {
 				s.run, s.wrong, s.bare, s.start = s.run+v.Times.Run, s.wrong+v.Times.Wrong, s.bare+v.Times.Unmarked, s.start+v.Times.Startup
 			}
@@ -95,6 +168,9 @@ func summarize(w io.Writer, results []*result) {
 	for _, key := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[key]
 		fmt.Fprintf(w, "%-20s %6d %6d %12.2f %% %7.2f %% %7.2f s\n", key, s.runs, s.right, percent(s.wrong, s.run), percent(s.bare, s.run), s.start)
+		if s.cpu > 0 {
+			fmt.Fprintf(w, "%20s spantee took %.1f %% of the agents' processor time, and at most %d MB\n", "", percent(s.cpu, s.agentCPU), s.peak>>10)
+		}
 	}
 }
 

@@ -69,6 +69,7 @@ const maxRun = 15 * time.Minute
 type runner struct {
 	entry     *agentEntry
 	installed string // the unpacked package
+	bin       string // in place of it
 	node      string // the unpacked Node.js
 	cache     string
 	spantee   string
@@ -183,6 +184,9 @@ func (r *runner) prepare(sc *scenario, number int, home string, fill *strings.Re
 func (r *runner) commandLine(sc *scenario, part *part, fill *strings.Replacer) []string {
 	e, set := r.entry, r.entry.Settings[sc.Needs]
 	command := e.command(r.installed, r.node)
+	if r.bin != "" {
+		command = []string{r.bin}
+	}
 	args := slices.DeleteFunc(slices.Clone(e.Args), func(a string) bool { return slices.Contains(set.Drop, a) })
 	switch part.Resume {
 	case "resume":
