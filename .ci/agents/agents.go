@@ -30,15 +30,15 @@ type agentEntry struct {
 
 	LogIsStream bool // its log has the lines of its stream
 
-	ToolNames map[string]string // of a tool in the output, where the model calls it by another name
-	Price     *price            // that the agent's settings have
-	Stops     map[string]string // stopLength and stopRefusal in its protocol's words
-	Auxiliary func(body, path string) bool
-	Wait      func(body string) (step, bool) // for sub-agents, if the call that starts them does not
-	Extra     map[string]object              // more arguments of a tool, by what it does
-	MCP       func(name string) string
-	Settings  map[string]setting // what scenarios need
-	NoWay     map[string]string  // of scenarios or needs: the reason
+	StreamTools map[string]string // names in the stream of tools that the model calls by another one, by name and step
+	Price       *price            // that the agent's settings have
+	Stops       map[string]string // stopLength and stopRefusal in its protocol's words
+	Auxiliary   func(body, path string) bool
+	Wait        func(body string) (step, bool) // for sub-agents, if the call that starts them does not
+	Extra       map[string]object              // more arguments of a tool, by what it does
+	MCP         func(name string) string
+	Settings    map[string]setting // what scenarios need
+	NoWay       map[string]string  // of scenarios or needs: the reason
 
 	Shared []string // folders that all runs share, in the cache
 }
@@ -144,6 +144,9 @@ var codexEntry = agentEntry{
 	Model: "gpt-5.4", Logs: []string{".codex/sessions"}, Stops: map[string]string{stopLength: "max_output_tokens", stopRefusal: "content_filter"},
 	MCP:  func(name string) string { return name },
 	Wait: codexWait,
+	StreamTools: map[string]string{
+		"exec_command run": "shell", "exec_command read": "shell", "exec_command edit": "file_change", "exec_command write": "file_change", "wait_agent await": "wait",
+	},
 	Files: map[string]string{".codex/config.toml": `model = "gpt-5.4"
 model_provider = "local"
 check_for_update_on_startup = false
@@ -165,6 +168,7 @@ supports_websockets = false
 		"sub-agents": {},
 	},
 	NoWay: map[string]string{
+		"deny":        "exec asks for no permission: its sandbox only keeps commands from writing",
 		"hook-denies": "asks a person to trust hooks",
 		"hook-slow":   "asks a person to trust hooks",
 		"background":  "has none: a long command is polled",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -195,7 +196,7 @@ func (k *keptRun) judgeRoot(v *verdict, root *span) {
 		}
 	}
 	if last := k.own(); k.sc.Ends == endsFailed && root.Failed && len(last) > 0 && last[len(last)-1].Status != 200 {
-		k.judgeWords(v, root, last[len(last)-1])
+		k.judgeWords(v, root)
 	}
 	if n, _ := root.number("spantee.bad_lines"); n > 0 {
 		v.wrong(cellUnknown, "%d bad lines", n)
@@ -217,13 +218,30 @@ func (k *keptRun) judgeRoot(v *verdict, root *span) {
 	}
 }
 
-// judgeWords wants the model's words, or its HTTP status, where people look.
-func (k *keptRun) judgeWords(v *verdict, root *span, last *request) {
-	script := k.sc.Parts[k.info.Part].Answers[last.Of]
-	words := strings.TrimSuffix(script[min(last.Turn, len(script)-1)].Message, ".")
-	if !strings.Contains(root.Message, words[:min(24, len(words))]) && !strings.Contains(root.Message, fmt.Sprint(last.Status)) {
-		v.wrong(cellWords, "%q has neither %q nor %d", root.Message, words, last.Status)
+// judgeWords wants the agent's words for a model that failed, where people look.
+func (k *keptRun) judgeWords(v *verdict, root *span) {
+	const enough = 24 // of the words to know them again
+	said, err := k.said()
+	words := root.Message[:min(enough, len(root.Message))]
+	cut := fmt.Sprintf("(%d bytes)", len(root.Message))
+	if err != nil || words == "" || !strings.Contains(said, words) && !strings.Contains(said, cut) {
+		v.wrong(cellWords, "%q is nothing that the agent has said", root.Message)
 	}
+}
+
+// said returns all that the agent printed and logged, without the escapes of JSON.
+func (k *keptRun) said() (string, error) {
+	var said strings.Builder
+	err := filepath.WalkDir(k.folder, func(path string, d fs.DirEntry, err error) error {
+		inLogs := strings.HasPrefix(path, filepath.Join(k.folder, "logs"))
+		if err != nil || !d.Type().IsRegular() || !inLogs && d.Name() != "stream.jsonl" && d.Name() != "stderr.txt" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		said.Write(text)
+		return err
+	})
+	return strings.NewReplacer(`\\\"`, `"`, `\\"`, `"`, `\\n`, "\n").Replace(said.String()), err
 }
 
 func (k *keptRun) judgeModel(v *verdict, spans []*span) {
@@ -347,7 +365,7 @@ func (k *keptRun) judgeTools(v *verdict, spans []*span) {
 			continue
 		}
 		for _, c := range r.Calls {
-			want = append(want, k.toolName(c))
+			want = append(want, k.toolName(v.Way, c))
 			if c.Do == "run" || c.Do == "mcp" {
 				commands = append(commands, c)
 			}
@@ -420,8 +438,8 @@ func (k *keptRun) commandTime(name string) (began, ended bool) {
 
 // toolName is what a call's tool is called in the trace: the agent's name, unless its output
 // has another one.
-func (k *keptRun) toolName(c call) string {
-	if name := k.entry.ToolNames[c.Tool]; name != "" {
+func (k *keptRun) toolName(way string, c call) string {
+	if name := k.entry.StreamTools[c.Tool+" "+c.Do]; name != "" && way != wayLog && way != wayFollow {
 		return name
 	}
 	return c.Tool
@@ -469,6 +487,7 @@ func (k *keptRun) judgeOrder(v *verdict, spans []*span) {
 			return
 		}
 	}
+	k.judgeCallTimes(v, spans)
 	var last float64
 	for _, c := range k.commands {
 		for _, s := range spans {
@@ -480,6 +499,29 @@ func (k *keptRun) judgeOrder(v *verdict, spans []*span) {
 				if len(k.sc.Parts[k.info.Part].Answers) == 1 && !k.parallel() {
 					last = s.Start
 				}
+			}
+		}
+	}
+}
+
+// judgeCallTimes wants each call between the request whose answer made it and the end of the
+// next answer. What was read without times is left out.
+func (k *keptRun) judgeCallTimes(v *verdict, spans []*span) {
+	if v.Way == wayRecording {
+		return
+	}
+	own := k.own()
+	for i, r := range own {
+		after := slices.IndexFunc(own[i+1:], func(next *request) bool { return next.Of == r.Of && !next.failed() && next.Last > 0 })
+		for _, c := range r.Calls {
+			j := slices.IndexFunc(spans, func(s *span) bool { return s.is("execute_tool") && s.command() == c.Name })
+			if c.Do != "run" || j < 0 || spans[j].estimated() {
+				continue
+			}
+			if s := spans[j]; s.Start < r.Received {
+				v.wrong(cellOrder, "%s starts before the model was asked for it", s.Name)
+			} else if after >= 0 && !k.background(c.Name) && s.End > own[i+1+after].Last {
+				v.wrong(cellOrder, "%s ends after the next answer", s.Name)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,8 +131,8 @@ func (r *runner) part(sc *scenario, number int, way, home, folder string) error 
 		return err
 	}
 	info := &runInfo{Agent: r.entry.Name, Version: r.entry.build(), Scenario: sc.Name, Part: number, Way: way, Model: r.entry.Model}
-	info.Command = r.commandLine(sc, part, fill)
-	p := &process{info: info, folder: folder, home: home, scratch: scratch, signal: sc.Signal}
+	info.Command = r.commandLine(sc, part, strings.NewReplacer())
+	p := &process{info: info, command: r.commandLine(sc, part, fill), folder: folder, home: home, scratch: scratch, signal: sc.Signal}
 	p.env = r.environment(home, fill, sc)
 	growth := watchLogs(home, r.entry.Logs)
 	err = p.run(r.spantee)
@@ -148,7 +149,8 @@ func (r *runner) part(sc *scenario, number int, way, home, folder string) error 
 	if err := keepRun(folder, scratch, sc, info, m.requests); err != nil {
 		return err
 	}
-	return keepLogs(folder, home, r.entry.Logs, grown)
+	c := newCutter(sc)
+	return errors.Join(c.cutStream(folder), c.keepLogs(folder, home, r.entry.Logs, grown))
 }
 
 // prepare writes the agent's settings and the scenario's files.
@@ -203,6 +205,11 @@ func (r *runner) commandLine(sc *scenario, part *part, fill *strings.Replacer) [
 	for i := range args {
 		args[i] = fill.Replace(args[i])
 	}
+	if fill.Replace("{home}") == "{home}" { // as it is kept: without this machine's folders
+		for i := range command {
+			command[i] = filepath.Base(command[i])
+		}
+	}
 	return append(command, args...)
 }
 
@@ -221,6 +228,7 @@ func (r *runner) environment(home string, fill *strings.Replacer, sc *scenario) 
 // A process is the agent's, and spantee's beside it.
 type process struct {
 	info                  *runInfo
+	command               []string
 	folder, home, scratch string
 	env                   []string
 	signal                *sendSignal
@@ -251,7 +259,7 @@ func (p *process) run(spantee string) error {
 	defer agentErr.Close()
 	defer spanteeErr.Close()
 
-	command := p.info.Command
+	command := p.command
 	if p.info.Way == wayExec {
 		command = slices.Concat([]string{spantee, "exec"}, spanteeArgs(p.folder, wayExec), []string{"--"}, command)
 	}
@@ -484,7 +492,7 @@ func (w *logWatch) stop() []growth {
 
 // keepLogs copies the session logs, and how they grew. Long texts are left out: they are the
 // agent's instructions.
-func keepLogs(folder, home string, logs []string, grown []growth) error {
+func (c *cutter) keepLogs(folder, home string, logs []string, grown []growth) error {
 	offsets := map[string][]int64{} // in the file, where its lines end
 	for _, from := range logs {
 		err := filepath.WalkDir(filepath.Join(home, from), func(path string, d fs.DirEntry, err error) error {
@@ -492,7 +500,7 @@ func keepLogs(folder, home string, logs []string, grown []growth) error {
 				return nil //nolint:nilerr // an agent may write none
 			}
 			name, _ := filepath.Rel(home, path)
-			ends, err := copyLog(path, filepath.Join(folder, "logs", name))
+			ends, err := c.copyLog(path, filepath.Join(folder, "logs", name))
 			offsets[name] = ends
 			return err
 		})
@@ -509,7 +517,7 @@ func keepLogs(folder, home string, logs []string, grown []growth) error {
 }
 
 // copyLog copies a log without its long texts, and returns where its lines ended.
-func copyLog(from, to string) (ends []int64, err error) {
+func (c *cutter) copyLog(from, to string) (ends []int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return nil, err
@@ -530,7 +538,7 @@ func copyLog(from, to string) (ends []int64, err error) {
 		if len(line) > 0 {
 			at += int64(len(line))
 			ends = append(ends, at)
-			if _, err := out.Write(withoutLongTexts(line)); err != nil {
+			if _, err := out.Write(c.line(line)); err != nil {
 				return nil, err
 			}
 		}
@@ -543,45 +551,108 @@ func copyLog(from, to string) (ends []int64, err error) {
 	}
 }
 
-// maxKept is longer than any text of a scenario.
-const maxKept = 600
+// A cutter leaves long texts out of what is kept: they are the agent's own, such as its
+// instructions. own are the scenario's texts.
+type cutter struct{ own []string }
 
-// withoutLongTexts replaces long strings of a JSON line.
-func withoutLongTexts(line []byte) []byte {
-	if len(line) < maxKept {
-		return line
+const (
+	maxKept   = 100  // bytes of a text that is not the scenario's
+	maxSpaces = 3    // in it: more are a sentence
+	maxOwn    = 2000 // bytes of one that has a text of the scenario
+)
+
+func newCutter(sc *scenario) *cutter {
+	c := &cutter{own: []string{"/bin/clock ", "/bin/hook ", "output of ", "error of ", "answer of "}}
+	for _, part := range sc.Parts {
+		c.own = append(c.own, part.Prompts...)
+		for _, answers := range part.Answers {
+			for _, a := range answers {
+				c.own = append(c.own, a.Message)
+				for _, s := range a.Steps {
+					c.own = append(c.own, s.Text)
+				}
+			}
+		}
 	}
+	c.own = slices.DeleteFunc(c.own, func(text string) bool { return len(text) < 5 })
+	return c
+}
+
+// line returns a JSON line without its long texts.
+func (c *cutter) line(line []byte) []byte {
 	var v any
 	numbers := json.NewDecoder(bytes.NewReader(line))
 	numbers.UseNumber()
-	if numbers.Decode(&v) != nil {
+	if len(line) < 20 || numbers.Decode(&v) != nil {
 		return line
 	}
-	short, changed := shorten(v)
+	short, changed := c.value(v)
 	if !changed {
 		return line
 	}
 	return append([]byte(jsonText(short)), '\n')
 }
 
-func shorten(v any) (short any, changed bool) {
+func (c *cutter) value(v any) (short any, changed bool) {
 	switch v := v.(type) {
 	case string:
-		if len(v) > maxKept {
+		own := slices.ContainsFunc(c.own, func(text string) bool { return strings.Contains(v, text) })
+		if len(v) > maxOwn || !own && (len(v) > maxKept || strings.Count(v, " ") > maxSpaces) {
 			return fmt.Sprintf("(%d bytes)", len(v)), true
 		}
 	case []any:
 		for i := range v {
-			var c bool
-			v[i], c = shorten(v[i])
-			changed = changed || c
+			var now bool
+			v[i], now = c.value(v[i])
+			changed = changed || now
 		}
 	case map[string]any:
 		for k := range v {
-			var c bool
-			v[k], c = shorten(v[k])
-			changed = changed || c
+			var now bool
+			v[k], now = c.value(v[k])
+			changed = changed || now
 		}
 	}
 	return v, changed
+}
+
+// stream returns a stream without its long texts, and where in it an offset of the original is.
+func (c *cutter) stream(text []byte) (cut []byte, at func(int) int) {
+	var from, to []int // where lines begin
+	begin := 0
+	for line := range bytes.Lines(text) {
+		from, to = append(from, begin), append(to, len(cut))
+		begin += len(line)
+		cut = append(cut, c.line(line)...)
+	}
+	from, to = append(from, begin), append(to, len(cut))
+	return cut, func(offset int) int {
+		i, exact := slices.BinarySearch(from, offset)
+		if exact {
+			return to[i]
+		}
+		i--
+		return min(to[i]+offset-from[i], to[min(i+1, len(to)-1)]-1)
+	}
+}
+
+// cutStream leaves long texts out of a kept stream.
+func (c *cutter) cutStream(folder string) error {
+	path, times := filepath.Join(folder, "stream.jsonl"), filepath.Join(folder, "arrivals.txt")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	cut, at := c.stream(text)
+	var arrivals strings.Builder
+	if err := eachRow(times, func(t float64, words []string) error {
+		if n, err := strconv.Atoi(words[0]); err == nil {
+			words[0] = strconv.Itoa(at(n))
+		}
+		fmt.Fprintf(&arrivals, "%.6f %s\n", t, words[0])
+		return nil
+	}); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(path, cut, 0o600), os.WriteFile(times, []byte(arrivals.String()), 0o600))
 }

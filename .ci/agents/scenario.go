@@ -303,7 +303,7 @@ func (p *parser) step(word, rest string) error {
 		s.Name, s.Text, _ = strings.Cut(rest, ": ")
 	case "edit":
 		path, change, ok := strings.Cut(rest, ": ")
-		if s.Old, s.Text, _ = strings.Cut(change, " -> "); !ok || s.Old == "" {
+		if s.Old, s.Text, _ = strings.Cut(change, " -> "); !ok || s.Text == "" {
 			return fmt.Errorf("invalid edit %q (want PATH: OLD -> NEW)", rest)
 		}
 		s.Name = path
