@@ -241,15 +241,20 @@ func (k *keptRun) said() (string, error) {
 		said.Write(text)
 		return err
 	})
-	return strings.NewReplacer(`\\\"`, `"`, `\\"`, `"`, `\\n`, "\n").Replace(said.String()), err
+	return strings.NewReplacer(`\\\"`, `"`, `\"`, `"`, `\n`, "\n").Replace(said.String()), err
 }
 
+// judgeModel wants the model of the run, and no other.
 func (k *keptRun) judgeModel(v *verdict, spans []*span) {
+	stated := ""
 	for _, s := range spans {
-		if model := s.text("gen_ai.request.model"); s.is("chat") && model != k.info.Model {
-			v.wrong(cellModel, "%q, want %q", model, k.info.Model)
-			break
+		model := s.text("gen_ai.request.model")
+		if model != "" && (stated == "" || model != k.info.Model) {
+			stated = model
 		}
+	}
+	if stated != k.info.Model {
+		v.wrong(cellModel, "%q, want %q", stated, k.info.Model)
 	}
 }
 
@@ -439,6 +444,9 @@ func (k *keptRun) commandTime(name string) (began, ended bool) {
 // toolName is what a call's tool is called in the trace: the agent's name, unless its output
 // has another one.
 func (k *keptRun) toolName(way string, c call) string {
+	if c.Do == "mcp" { // the server's name is an attribute
+		return c.Name
+	}
 	if name := k.entry.StreamTools[c.Tool+" "+c.Do]; name != "" && way != wayLog && way != wayFollow {
 		return name
 	}

@@ -53,7 +53,7 @@ type model struct {
 	wait func(body string) (step, bool) // of an agent whose calls do not wait for their sub-agents
 
 	mu        sync.Mutex
-	delegated int // sub-agents that were not waited for
+	delegated int // sub-agents that were started
 	requests  []*request
 	turns     map[string]int
 	others    []string // requests that are no model call
@@ -256,9 +256,8 @@ func (m *model) next(o *offer, body, path string) (*request, *answer) {
 	if r.Of = m.whose(o, body, path); r.Of == auxiliary {
 		return r, &answer{Steps: []step{{Do: "say", Text: "ok"}}, Usage: usage{Input: 10, Output: 2}}
 	}
-	if r.Of == mainAgent && m.wait != nil && m.delegated > 0 {
+	if r.Of == mainAgent && m.wait != nil && m.delegated > 0 && m.subAgentsWork() {
 		if s, ok := m.wait(body); ok {
-			m.delegated = 0
 			return r, &answer{Steps: []step{s}, Usage: usage{Input: 900, Cached: 90, Output: 30}}
 		}
 	}
@@ -274,6 +273,16 @@ func (m *model) next(o *offer, body, path string) (*request, *answer) {
 	r.Unscripted = true
 	m.trouble = append(m.trouble, fmt.Sprintf("request %d of %s was not scripted", r.Turn+1, r.Of))
 	return r, &answer{Steps: []step{{Do: "say", Text: "This was not scripted."}}, Usage: usage{Input: 7, Output: 7}}
+}
+
+// subAgentsWork reports whether a sub-agent has not asked for all its answers.
+func (m *model) subAgentsWork() bool {
+	for whose, script := range m.answers {
+		if whose != mainAgent && m.turns[whose] < len(script) {
+			return true
+		}
+	}
+	return false
 }
 
 var marker = regexp.MustCompile(`\[(sub\d+)\]`)
