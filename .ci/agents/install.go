@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 // nodeVersion is of Node.js: some agents need a newer one than Linux distributions have.
@@ -76,24 +78,8 @@ func newest(e *agentEntry) (string, error) {
 	if suffix && !strings.HasSuffix(version, platform) {
 		version += platform
 	}
-	if older(strings.TrimSuffix(version, platform), pinned) { // the tag lags behind
+	if agent.Newer(pinned, version) { // the tag lags behind
 		return e.Version, nil
 	}
 	return version, nil
 }
-
-// older compares versions number by number.
-func older(a, b string) bool {
-	x, y := strings.FieldsFunc(a, notDigit), strings.FieldsFunc(b, notDigit)
-	for i := range min(len(x), len(y)) {
-		if len(x[i]) != len(y[i]) {
-			return len(x[i]) < len(y[i])
-		}
-		if x[i] != y[i] {
-			return x[i] < y[i]
-		}
-	}
-	return len(x) < len(y)
-}
-
-func notDigit(c rune) bool { return c < '0' || c > '9' }

@@ -290,11 +290,3 @@ func TestCutter(t *testing.T) {
 		}
 	}
 }
-
-func TestOlder(t *testing.T) {
-	for _, test := range [][2]string{{"1.9.0", "1.10.0"}, {"0.74.0", "1.6.0"}, {"1.6", "1.6.1"}} {
-		if !older(test[0], test[1]) || older(test[1], test[0]) || older(test[0], test[0]) {
-			t.Errorf("%s is not older than %s", test[0], test[1])
-		}
-	}
-}

@@ -184,8 +184,8 @@ func leafText(rows map[string]row) (string, error) {
 
 package agent
 
-// Verified are the newest builds that spantee was checked with, by the agent's name.
-var Verified = map[string]string{
+// verified are the newest builds that spantee was checked with, by the agent's name.
+var verified = map[string]string{
 `
 	for _, e := range entries {
 		if r, ok := rows[e.Title]; ok && r.Right != notRun {
