@@ -387,6 +387,9 @@ func (p *player) filter(spantee, dir string) error {
 
 // follow lets follow read the logs, which grow as they grew.
 func (p *player) follow(spantee, dir string) error {
+	if !p.k.entry.readsLog() && !p.past {
+		return nil
+	}
 	if !p.k.entry.readsLog() || len(p.growth) == 0 {
 		return p.grow(p.k.info.Start, forever)
 	}

@@ -35,6 +35,7 @@ type agentEntry struct {
 	Stops       map[string]string // stopLength and stopRefusal in its protocol's words
 	Auxiliary   func(body, path string) bool
 	Wait        func(body string) (step, bool) // for sub-agents, if the call that starts them does not
+	Finish      string                         // the tool that its sub-agents end with, "" if there is none
 	Extra       map[string]object              // more arguments of a tool, by what it does
 	MCP         func(name string) string
 	Settings    map[string]setting // what scenarios need
@@ -257,6 +258,7 @@ var geminiEntry = agentEntry{
 	})},
 	Model: "gemini-2.5-pro", Logs: []string{".gemini/tmp"}, Stops: map[string]string{stopLength: "MAX_TOKENS", stopRefusal: "SAFETY"},
 	Settings: map[string]setting{"sub-agents": {}},
+	Finish:   "complete_task", Extra: map[string]object{"delegate": {"agent_name": "generalist"}},
 	NoWay: map[string]string{
 		"mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "not tried yet", "hook-slow": "not tried yet", "background": "has none",
 		"max-turns": "not tried yet", "fork": "has none", "two-prompts": "-p takes one prompt",
@@ -309,10 +311,12 @@ var qwenEntry = agentEntry{
 		"general":  object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true, "maxAttempts": 3},
 		"security": object{"auth": object{"selectedType": "openai"}},
 	})},
-	Model: "qwen3-coder-plus", Logs: []string{".qwen/projects", ".qwen/tmp"}, Stops: openAIStops,
+	Auxiliary: func(body, _ string) bool { return strings.Contains(body, "Existing memory files") }, // it may remember what was said
+	Model:     "qwen3-coder-plus", Logs: []string{".qwen/projects", ".qwen/tmp"}, Stops: openAIStops,
 	Settings: map[string]setting{"sub-agents": {}},
 	NoWay: map[string]string{
-		"mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "not tried yet", "hook-slow": "not tried yet", "background": "not tried yet",
+		"limited": "asks again for longer than a scenario may take",
+		"mcp":     "not tried yet", "deny": "not tried yet", "hook-denies": "not tried yet", "hook-slow": "not tried yet", "background": "not tried yet",
 		"max-turns": "not tried yet", "fork": "has none", "two-prompts": "-p takes one prompt",
 	},
 }

@@ -156,6 +156,8 @@ func (v *resolver) resolve(s step, o *offer) (invocation, error) {
 		return invocation{Tool: s.Name, Arguments: object{"x": 1}}, nil
 	case "await":
 		return invocation{Tool: s.Name, Namespace: o.namespaces[s.Name], Arguments: object{"targets": s.Flags, "timeout_ms": 60000}}, nil
+	case "finish":
+		return invocation{Tool: s.Name, Arguments: object{"result": object{"response": s.Text}}}, nil
 	case "mcp":
 		name := v.mcp(s.Name)
 		inv := invocation{Tool: name, Namespace: o.namespaces[name], Arguments: object{"seconds": s.For.Seconds()}}

@@ -119,7 +119,7 @@ func (r *runner) part(sc *scenario, number int, way, home, folder string) error 
 
 	part := &sc.Parts[number]
 	v := &resolver{clock: filepath.Join(bin, "clock"), work: filepath.Join(home, "work"), extra: r.entry.Extra, mcp: r.entry.MCP}
-	m := &model{answers: part.Answers, auxiliary: r.entry.Auxiliary, resolve: v.resolve, stops: r.entry.Stops, wait: r.entry.Wait}
+	m := &model{answers: part.Answers, auxiliary: r.entry.Auxiliary, resolve: v.resolve, stops: r.entry.Stops, wait: r.entry.Wait, finish: r.entry.Finish}
 	port, err := m.serve()
 	if err != nil {
 		return err
@@ -247,10 +247,6 @@ func spanteeArgs(folder, way string) []string {
 	return []string{"--to", filepath.Join(folder, way+".spans.jsonl"), "--receipt", filepath.Join(folder, way+".receipt.json"), "--content", "full", "--summary"}
 }
 
-func (p *process) spanteeEnv() []string {
-	return slices.Concat(p.env, []string{"XDG_STATE_HOME=" + filepath.Join(p.scratch, "state"), "XDG_CONFIG_HOME=" + filepath.Join(p.scratch, "config")})
-}
-
 // run runs the agent to its end: agent | stamp | spantee, or spantee exec -- agent | stamp.
 func (p *process) run(spantee string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxRun)
@@ -272,7 +268,7 @@ func (p *process) run(spantee string) error {
 	}
 	agent.WaitDelay = 10 * time.Second
 	if p.info.Way == wayExec {
-		agent.Env, agent.Stderr = p.spanteeEnv(), spanteeErr
+		agent.Stderr = spanteeErr
 	}
 	printed, into, err := os.Pipe()
 	if err != nil {
@@ -290,7 +286,7 @@ func (p *process) run(spantee string) error {
 		}
 		defer file.Close()
 		filter = exec.CommandContext(ctx, spantee, spanteeArgs(p.folder, wayPipe)...)
-		filter.Dir, filter.Env, filter.Stdout, filter.Stderr = agent.Dir, p.spanteeEnv(), file, spanteeErr
+		filter.Dir, filter.Env, filter.Stdout, filter.Stderr = agent.Dir, p.env, file, spanteeErr
 		if out, err = filter.StdinPipe(); err != nil {
 			return err
 		}

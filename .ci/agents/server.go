@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,7 +51,8 @@ type model struct {
 	resolve   func(step, *offer) (invocation, error)
 	stops     map[string]string // the agent's protocol has several words
 
-	wait func(body string) (step, bool) // of an agent whose calls do not wait for their sub-agents
+	finish string                         // the tool that a sub-agent ends with, "" if there is none
+	wait   func(body string) (step, bool) // of an agent whose calls do not wait for their sub-agents
 
 	mu        sync.Mutex
 	delegated int // sub-agents that were started
@@ -195,7 +197,7 @@ func (m *model) answer(hr *http.Request, r *reply, p protocol, o *offer) {
 	}
 	var todo []func()
 	var plain []string
-	for _, s := range a.Steps {
+	for _, s := range m.withFinish(r, o) {
 		switch s.Do {
 		case "say":
 			todo = append(todo, func() { p.text(r, pieces(s.Text), 100*time.Millisecond, a.Drop) })
@@ -246,6 +248,17 @@ func (m *model) answer(hr *http.Request, r *reply, p protocol, o *offer) {
 	r.End = seconds(time.Now())
 }
 
+// withFinish returns the steps of an answer. Some agents want their sub-agents to call a tool
+// with their last words.
+func (m *model) withFinish(r *reply, o *offer) []step {
+	steps := r.answer.Steps
+	_, offered := o.tools[m.finish]
+	if !offered || len(steps) == 0 || slices.ContainsFunc(steps, func(s step) bool { return s.Do != "say" && s.Do != "think" }) {
+		return steps
+	}
+	return append(slices.Clone(steps), step{Do: "finish", Name: m.finish, Text: steps[len(steps)-1].Text})
+}
+
 // next returns the request's entry, and the answer that the script has for it.
 func (m *model) next(o *offer, body, path string) (*request, *answer) {
 	m.mu.Lock()
@@ -271,7 +284,8 @@ func (m *model) next(o *offer, body, path string) (*request, *answer) {
 		return r, &script[len(script)-1]
 	}
 	r.Unscripted = true
-	m.trouble = append(m.trouble, fmt.Sprintf("request %d of %s was not scripted", r.Turn+1, r.Of))
+	asked := strings.Join(strings.Fields(o.firstPrompt), " ")
+	m.trouble = append(m.trouble, fmt.Sprintf("request %d of %s was not scripted, which ends in %q", r.Turn+1, r.Of, asked[max(0, len(asked)-160):]))
 	return r, &answer{Steps: []step{{Do: "say", Text: "This was not scripted."}}, Usage: usage{Input: 7, Output: 7}}
 }
 
