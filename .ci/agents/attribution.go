@@ -30,6 +30,7 @@ type piece struct {
 	From, To    float64
 	True, Drawn string
 	Marked      bool
+	Cause       string
 }
 
 // longPiece is the length of a stretch that is put down to a line.
@@ -138,7 +139,7 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 			a.Pieces[last].To = to
 			a.Pieces[last].Marked = a.Pieces[last].Marked && mark
 		} else {
-			a.Pieces = append(a.Pieces, piece{from, to, truth, drawn, mark})
+			a.Pieces = append(a.Pieces, piece{From: from, To: to, True: truth, Drawn: drawn, Marked: mark})
 		}
 	}
 	a.Pieces = slices.DeleteFunc(a.Pieces, func(p piece) bool { return p.To-p.From <= longPiece })

@@ -167,6 +167,16 @@ func (k *keptRun) judge(way string, all map[string]*span, said string) *verdict 
 		return v
 	}
 	v.Times = attribute(k.info, k.requests, k.commands, spans)
+	if way == wayRecording || len(v.Times.Pieces) == 0 {
+		return v
+	}
+	lines, err := k.told(way)
+	if err != nil {
+		v.wrong(cellScript, "%v", err)
+	}
+	for i := range v.Times.Pieces {
+		v.Times.Pieces[i].Cause = k.cause(way, v.Times.Pieces[i], lines)
+	}
 	return v
 }
 

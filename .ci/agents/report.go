@@ -130,7 +130,11 @@ func (r *result) print(w io.Writer) {
 		}
 		if v.Times != nil {
 			for _, p := range v.Times.Pieces {
-				fmt.Fprintf(w, "            %.2f s to %.2f s: %s is drawn as %s\n", p.From-r.run.info.Start, p.To-r.run.info.Start, p.True, p.Drawn)
+				fmt.Fprintf(w, "            %.2f s to %.2f s: %s is drawn as %s", p.From-r.run.info.Start, p.To-r.run.info.Start, p.True, p.Drawn)
+				if p.Cause != "" {
+					fmt.Fprintf(w, "; %s", p.Cause)
+				}
+				fmt.Fprintln(w)
 			}
 		}
 	}
