@@ -32,7 +32,7 @@ const shiftVariable = "SPANTEE_KIT_SHIFT"
 // shiftedClock writes the files that build a program with a clock that can be set, and returns
 // the overlay that names them.
 func shiftedClock(dir string, more map[string]string) (overlay string, err error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", err
 	}
@@ -365,7 +365,7 @@ func (p *player) filter(spantee, dir string) error {
 		return err
 	}
 	defer said.Close()
-	filter := exec.Command(spantee, spanteeArgs(dir, wayPipe)...)
+	filter := exec.CommandContext(context.Background(), spantee, spanteeArgs(dir, wayPipe)...)
 	filter.Env, filter.Stderr = p.env("pipe"), said
 	in, err := filter.StdinPipe()
 	if err != nil {
@@ -409,7 +409,7 @@ func (p *player) follow(spantee, dir string) error {
 	for _, folder := range p.k.entry.Logs {
 		args = append(args, filepath.Join(p.home, folder))
 	}
-	cmd := exec.Command(spantee, args...)
+	cmd := exec.CommandContext(context.Background(), spantee, args...)
 	cmd.Env, cmd.Stderr = p.env("follow"), said
 	if err := cmd.Start(); err != nil {
 		return err

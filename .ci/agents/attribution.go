@@ -38,7 +38,7 @@ const longPiece = 0.2
 
 type interval struct{ from, to float64 }
 
-func inside_(list []interval, t float64) bool {
+func during(list []interval, t float64) bool {
 	return slices.ContainsFunc(list, func(i interval) bool { return i.from <= t && t < i.to })
 }
 
@@ -130,7 +130,7 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 			continue
 		}
 		a.Wrong += to - from
-		mark := inside_(marked, t)
+		mark := during(marked, t)
 		if !mark {
 			a.Unmarked += to - from
 		}
@@ -149,9 +149,9 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 
 func kindAt(tool, model []interval, t float64) string {
 	switch {
-	case inside_(tool, t):
+	case during(tool, t):
 		return "tool"
-	case inside_(model, t):
+	case during(model, t):
 		return "model"
 	}
 	return "own"

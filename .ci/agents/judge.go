@@ -282,9 +282,9 @@ func (k *keptRun) judgeTokens(v *verdict, roots, spans []*span) {
 		wantCalls = append(wantCalls, fmt.Sprint(r.Usage.Input, "/", r.Usage.Cached, "/", r.Usage.Output))
 	}
 	for _, root := range roots {
-		in, _ := root.firstNumber(inputKeys...)
-		out, _ := root.firstNumber(outputKeys...)
-		cached, _ := root.firstNumber(cachedKeys...)
+		in := root.firstNumber(inputKeys...)
+		out := root.firstNumber(outputKeys...)
+		cached := root.firstNumber(cachedKeys...)
 		got.Input, got.Cached, got.Output = got.Input+in, got.Cached+cached, got.Output+out
 	}
 	if slices.ContainsFunc(k.requests, func(r *request) bool { return r.Dropped }) {

@@ -160,25 +160,25 @@ func truth() (*runInfo, []*request, []timed) {
 
 func chatSpan(from, to float64) *span { return &span{Name: "chat m", Start: from, End: to} }
 
-func callSpan(from, to float64) *span {
-	return &span{Name: "execute_tool bash", Start: from, End: to, Attributes: map[string]any{"process.command_line": "/x/bin/clock A 3 0"}}
+func callSpan(to float64) *span {
+	return &span{Name: "execute_tool bash", Start: 12, End: to, Attributes: map[string]any{"process.command_line": "/x/bin/clock A 3 0"}}
 }
 
 func TestAttribution(t *testing.T) {
 	info, requests, commands := truth()
-	marked := callSpan(12, 16)
+	marked := callSpan(16)
 	marked.Attributes["spantee.time.estimated"] = true
 	for name, test := range map[string]struct {
 		spans                          []*span
 		wrong, unmarked, startup, edge float64
 		kinds                          map[string]float64
 	}{
-		"right":           {[]*span{chatSpan(10, 12), callSpan(12, 15), chatSpan(15.5, 17)}, 0, 0, 0, 0, map[string]float64{}},
-		"start-up":        {[]*span{chatSpan(8.5, 12), callSpan(12, 15), chatSpan(15.5, 17)}, 0, 0, 1.5, 0, map[string]float64{}},
-		"a late end":      {[]*span{chatSpan(10, 12), callSpan(12, 16), chatSpan(16, 17)}, 1, 1, 0, 1, map[string]float64{"own as tool": 0.5, "model as tool": 0.5}},
+		"right":           {[]*span{chatSpan(10, 12), callSpan(15), chatSpan(15.5, 17)}, 0, 0, 0, 0, map[string]float64{}},
+		"start-up":        {[]*span{chatSpan(8.5, 12), callSpan(15), chatSpan(15.5, 17)}, 0, 0, 1.5, 0, map[string]float64{}},
+		"a late end":      {[]*span{chatSpan(10, 12), callSpan(16), chatSpan(16, 17)}, 1, 1, 0, 1, map[string]float64{"own as tool": 0.5, "model as tool": 0.5}},
 		"a marked end":    {[]*span{chatSpan(10, 12), marked, chatSpan(16, 17)}, 1, 0, 0, 1, map[string]float64{"own as tool": 0.5, "model as tool": 0.5}},
 		"nothing":         {nil, 6.5, 6.5, 0, 0, map[string]float64{"model as own": 3.5, "tool as own": 3}},
-		"a parent's call": {[]*span{chatSpan(10, 12), {Name: "execute_tool task", Start: 12, End: 15, Children: []*span{callSpan(12, 15)}}, callSpan(12, 15), chatSpan(15.5, 17)}, 0, 0, 0, 0, map[string]float64{}},
+		"a parent's call": {[]*span{chatSpan(10, 12), {Name: "execute_tool task", Start: 12, End: 15, Children: []*span{callSpan(15)}}, callSpan(15), chatSpan(15.5, 17)}, 0, 0, 0, 0, map[string]float64{}},
 	} {
 		a := attribute(info, requests, commands, test.spans)
 		if !near(a.Wrong, test.wrong) || !near(a.Unmarked, test.unmarked) || !near(a.Startup, test.startup) || !near(a.Edge, test.edge) || a.Run != 8 {
@@ -213,7 +213,7 @@ func TestModelTimes(t *testing.T) {
 // A killed command ends with its agent.
 func TestKilledCommand(t *testing.T) {
 	info, requests, _ := truth()
-	a := attribute(info, requests[:1], []timed{{Name: "A", Begin: 12}}, []*span{chatSpan(10, 12), callSpan(12, 18)})
+	a := attribute(info, requests[:1], []timed{{Name: "A", Begin: 12}}, []*span{chatSpan(10, 12), callSpan(18)})
 	if !near(a.Wrong, 0) {
 		t.Errorf("%s", a)
 	}

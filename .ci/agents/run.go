@@ -343,7 +343,7 @@ func (p *process) stamp(from io.Reader, out io.WriteCloser) error {
 	defer stream.Close()
 	defer arrivals.Close()
 	if out != nil {
-		defer out.Close()
+		defer func() { _ = out.Close() }() // a filter that ended early is judged by its exit
 	}
 	buf := make([]byte, 1<<20)
 	total := 0
@@ -356,7 +356,7 @@ func (p *process) stamp(from io.Reader, out io.WriteCloser) error {
 				return err
 			}
 			if out != nil {
-				_, _ = out.Write(buf[:n]) // a filter that ended early is judged by its exit
+				_, _ = out.Write(buf[:n])
 			}
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,8 @@ type model struct {
 
 // serve starts the server, and returns its port.
 func (m *model) serve() (port int, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +171,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	reply := &reply{request: r, answer: a, w: w, stop: m.stops[a.Stop]}
 	defer func() {
 		if why := recover(); why != nil {
-			if why != errGone {
+			if err, ok := why.(error); !ok || !errors.Is(err, errGone) {
 				panic(why)
 			}
 			r.Gone = true

@@ -169,14 +169,14 @@ func (s *span) number(key string) (int, bool) {
 	return int(n), ok
 }
 
-// firstNumber returns the number of the first key that the span has.
-func (s *span) firstNumber(keys ...string) (int, bool) {
+// firstNumber returns the number of the first key that the span has, 0 if it has none.
+func (s *span) firstNumber(keys ...string) int {
 	for _, key := range keys {
 		if n, ok := s.number(key); ok {
-			return n, true
+			return n
 		}
 	}
-	return 0, false
+	return 0
 }
 
 func (s *span) estimated() bool { return s.Attributes["spantee.time.estimated"] != nil }
