@@ -22,6 +22,7 @@ import (
 	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -336,8 +337,11 @@ func drift(of []mapping.UnknownType) string {
 	if more := len(names) - maxTypes; more > 0 {
 		names = append(names[:maxTypes], fmt.Sprintf("%d more", more))
 	}
-	agent := of[0].Agent + spaced(of[0].Version)
-	return fmt.Sprintf("%s of %s %s that spantee %s does not know (%s)", count(lines, "line"), agent, are, tracer.Version(), strings.Join(names, ", "))
+	line := fmt.Sprintf("%s of %s %s that spantee %s does not know (%s)", count(lines, "line"), of[0].Agent+spaced(of[0].Version), are, tracer.Version(), strings.Join(names, ", "))
+	if checked := agent.CheckedUpTo(of[0].Agent); agent.Newer(of[0].Version, checked) {
+		line += "; it was checked up to " + checked
+	}
+	return line
 }
 
 // byAgent returns the unknown types of each version of an agent, in the order of the first.
