@@ -178,7 +178,8 @@ func traced(spans []*tracepb.Span) receipt.Run {
 		for _, doubt := range a.Value.GetArrayValue().GetValues() {
 			if name := doubt.GetStringValue(); a.Key == "spantee.doubts" {
 				count := map[string]string{
-					"denied": "spantee.denied_calls", "open_calls": "spantee.open_calls",
+					"bad_lines": "spantee.cut_lines",
+					"denied":    "spantee.denied_calls", "open_calls": "spantee.open_calls",
 					"background_running": "spantee.running_tasks", "unknown_lines": "spantee.unknown_lines",
 				}[name]
 				run.Doubts, run.DoubtCounts[name] = append(run.Doubts, name), max(1, int(number(root, count)))

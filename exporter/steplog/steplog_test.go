@@ -333,7 +333,7 @@ func TestSilentModel(t *testing.T) {
 		l.want("+02:00.0  chat GPT-5     thinking for 2m00s, silent for 60s")
 		l.feed(cursor("s", say))
 		l.wait(61 * time.Second)
-		l.want("+03:02.0  cursor-agent   silent for 60s")
+		l.want("+03:00.0  chat GPT-5     thinking for 3m00s") // what it said waits for the next line
 		l.close()
 		l.want("+02:01.0  chat GPT-5     2m01s  first chunk 1m00s",
 			"+03:02.0  cursor-agent   3m02s  ✗ incomplete: the stream ended without a result  0 tools")
