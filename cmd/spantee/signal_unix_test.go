@@ -151,7 +151,7 @@ func TestForwardedSignalsAreDocumented(t *testing.T) {
 		names = append(names, proc.SignalName(s))
 	}
 	last := len(names) - 1
-	want := "passes " + strings.Join(names[:last], ", ") + " and " + names[last] + " on to the agent"
+	want := "passes " + strings.Join(names[:last], ", ") + " and " + names[last] + " on."
 	if !strings.Contains(strings.ReplaceAll(string(readme), "\n", " "), want) {
 		t.Errorf("no %q", want)
 	}

@@ -70,7 +70,7 @@ func Await[T any](f func() (T, error)) (result T, err error) {
 		result, err := f()
 		answers <- answer{result, err}
 	}()
-	watch := standstill.Start(standstill.Used)
+	watch := standstill.Watch{Used: standstill.Used}
 	for all, waited := 0, 0; waited < idleSteps && all < maxSteps; all++ {
 		select {
 		case a := <-answers:

@@ -4,17 +4,14 @@ package standstill
 
 import "time"
 
-// A Watch looks at the process in steps.
+// A Watch looks at the process in steps, while something is waited for.
 type Watch struct {
-	used func() time.Duration
+	// Used returns how long the process's threads have computed and waited for a processor so
+	// far: the function of that name, except in tests.
+	Used func() time.Duration
+
 	last time.Duration
 	at   time.Time
-}
-
-// Start begins to watch. used returns how long the process's threads have computed and waited
-// for a processor so far: [Used], except in tests.
-func Start(used func() time.Duration) *Watch {
-	return &Watch{used: used, last: used(), at: time.Now()}
 }
 
 const (
@@ -25,11 +22,12 @@ const (
 	onTime = 50 * time.Millisecond
 )
 
-// Still reports whether the process has stood still in the step since the last look. Where the
+// Still reports whether the process has stood still in the step since the last look, false at
+// the first one: most waits are over before, and looking costs more than they do. Where the
 // system does not tell how long threads wait for a processor, a look that comes late does.
 func (w *Watch) Still(step time.Duration) bool {
-	used, now := w.used(), time.Now()
-	still := used-w.last < least && now.Sub(w.at) < step+onTime
+	used, now := w.Used(), time.Now()
+	still := !w.at.IsZero() && used-w.last < least && now.Sub(w.at) < step+onTime
 	w.last, w.at = used, now
 	return still
 }

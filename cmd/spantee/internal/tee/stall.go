@@ -29,13 +29,13 @@ var ErrStalled = errors.New("the mapper made no progress")
 type stall struct {
 	tee       *Tee
 	advanced  int64
-	watch     *standstill.Watch
+	watch     standstill.Watch
 	idle, all time.Duration
 	longest   time.Duration // of all idle times
 }
 
 func (t *Tee) newStall() *stall {
-	return &stall{tee: t, advanced: t.advanced(), watch: standstill.Start(t.used)}
+	return &stall{tee: t, advanced: t.advanced(), watch: standstill.Watch{Used: t.used}}
 }
 
 // advanced returns a number that grows while the consumer makes progress.

@@ -39,7 +39,7 @@ type Tee struct {
 	in   io.Reader
 	out  io.Writer
 	opts Options
-	used func() time.Duration // see standstill.Start
+	used func() time.Duration // see standstill.Watch
 
 	mu       sync.Mutex
 	ring     ring
