@@ -457,6 +457,9 @@ func (r *reporter) print(o result, hasDestination bool) {
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
+	if n := o.stats.EvictedRuns; n > 0 {
+		r.line("%s ended early: too many at once", count(n, "run"))
+	}
 	if o.stats.Runs > 0 && o.stats.BadLines > 0 {
 		r.line("%s", badLines(o.stats))
 	}
