@@ -142,6 +142,8 @@ func (m *Mapper) apply(a *agent.Agent) {
 			var r *run
 			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" { // not another program's line
 				r = s.run
+			} else if last := m.sessions.last[a]; len(ev.Session) == 0 && last != nil && ev.Kind == agent.Unknown {
+				r = last.run
 			}
 			if ev.Kind == agent.Unknown {
 				m.unknown(a, r, ev.Type)
