@@ -532,6 +532,8 @@ func supported() string { return strings.Join(mapping.Agents, ", ") }
 // notAStream returns why a stream holds no run, "" if unknown.
 func notAStream(s mapping.Stats) string {
 	switch {
+	case s.UTF16:
+		return "the input is UTF-16, as PowerShell 5.1 writes into pipes and files; use PowerShell 7, cmd or spantee exec (spantee replay reads such files)"
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
 	case s.Unidentified > s.BadLines:
