@@ -40,8 +40,12 @@ func (m *Mapper) decoderOf(a *agent.Agent) *agent.Decoder {
 			return d
 		}
 	}
-	m.decoders = append(m.decoders, a.New())
-	return m.decoders[len(m.decoders)-1]
+	d := a.New()
+	if p := m.opts.Process; p != nil {
+		d.Started(m.began, p.Resumes)
+	}
+	m.decoders = append(m.decoders, d)
+	return d
 }
 
 // keep keeps a line that proves nothing.

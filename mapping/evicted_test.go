@@ -121,9 +121,8 @@ func TestManySessionsAtOnce(t *testing.T) {
 	}
 }
 
-// Beyond 16 MiB, the sessions that have been silent for longest end, and the next line of one
-// begins another trace whose root says so, unless that line only ends something. No span is
-// without its root, and none has another's id.
+// Beyond 16 MiB, the sessions that have been silent for longest end, which their roots say, and
+// the rest of their runs begins no others. No span is without its root, and none has another's id.
 func TestTooManySessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	sessions := 3_000
@@ -131,11 +130,18 @@ func TestTooManySessionsAtOnce(t *testing.T) {
 		sessions = 20_000
 	}
 	for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
-		got := census(t, interleaved(sessions, 2), opts, "spantee.start_missing")
-		delete(got, "chat")     // in a recording, nothing says how long a run of one line waited for its model
-		want := map[string]int{ // a trace for the first line, and for each start of a call
-			"traces": 3 * sessions, "roots": 3 * sessions, "invoke_agent": 3 * sessions, "execute_tool": 2 * sessions,
-			"invoke_agent with spantee.start_missing": 2 * sessions,
+		const early = "invoke_agent with spantee.ended_early"
+		got := census(t, interleaved(sessions, 2), opts, "spantee.ended_early")
+		delete(got, "chat") // in a recording, nothing says how long a run of one line waited for its model
+		if got[early] < sessions/3 || got[early] >= sessions {
+			t.Errorf("%s: %d of %d runs ended early", name, got[early], sessions)
+		}
+		if calls := got["execute_tool"] - 2*(sessions-got[early]); calls < 0 || calls > got[early] { // some were open when their runs ended
+			t.Errorf("%s: %d calls of runs that ended early", name, calls)
+		}
+		delete(got, "execute_tool")
+		want := map[string]int{
+			"traces": sessions, "roots": sessions, "invoke_agent": sessions, early: got[early],
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
@@ -167,16 +173,16 @@ func callers(from int) []byte {
 	return []byte(b.String())
 }
 
-// A session that was evicted goes on in a trace of its own. What was open ended incomplete
-// with the session.
+// What is left of a run that was evicted is in no trace. What was open ended incomplete with the
+// session.
 func TestSessionAfterItsEviction(t *testing.T) {
 	in := slices.Concat(
 		stream(initLine, tool(now, "started", "a", "")), callers(0),
 		stream(tool(now.Add(1e9), "started", "b", ""), tool(now.Add(2e9), "completed", "b", ""), result(2*time.Second)))
-	got := census(t, in, mapping.Options{Replay: recorded}, "error.type", "spantee.start_missing")
+	got := census(t, in, mapping.Options{Replay: recorded}, "error.type")
 	want := map[string]int{
-		"traces": 3_002, "roots": 3_002, "invoke_agent": 3_002, "chat": 3_002, "execute_tool": 3_002,
-		"execute_tool with error.type": 3_001, "invoke_agent with error.type": 3_001, "invoke_agent with spantee.start_missing": 1,
+		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_001,
+		"execute_tool with error.type": 3_001, "invoke_agent with error.type": 3_001,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

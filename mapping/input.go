@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 
@@ -40,6 +41,9 @@ func (in *Input) Map(p []byte) iter.Seq[Output] {
 func (in *Input) write(p []byte) {
 	if m := in.mapper; !m.closed {
 		m.tick()
+		if m.stats.Lines == 0 && (bytes.HasPrefix(p, []byte("\xff\xfe")) || bytes.HasPrefix(p, []byte("\xfe\xff"))) {
+			m.stats.UTF16 = true
+		}
 		_, _ = in.lines.Write(p)
 	}
 }

@@ -35,7 +35,8 @@ type Mapper struct {
 	events   []agent.Event    // of the current line
 	number   int              // the number of that line
 	sessions sessions
-	exit     *exit // how the Process ended, nil before it did
+	began    instant // when the Process was about to start
+	exit     *exit   // how the Process ended, nil before it did
 	closed   bool
 }
 
@@ -51,6 +52,10 @@ func New(opts Options) (*Mapper, error) {
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
 		return nil, err
 	}
+	if opts.Process != nil {
+		m.tick()
+		m.began = m.now
+	}
 	first := m.Input()
 	m.tick()
 	m.began = m.now
@@ -58,9 +63,6 @@ func New(opts Options) (*Mapper, error) {
 		whose := p.Agent
 		if d := first.current; d != nil { // Options.Agent says it
 			whose = d.Agent
-		}
-		if agent.Find(whose.Flag) == whose {
-			m.decoderOf(whose).Started(m.now, p.Resumes)
 		}
 		m.sessions.first = m.newRun(whose, "", 1, m.now)
 		m.sessions.first.ids = newIDs(p.Key)
@@ -153,6 +155,8 @@ func (m *Mapper) apply(a *agent.Agent) {
 			var r *run
 			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" { // not another program's line
 				r = s.run
+			} else if last := m.sessions.last[a]; len(ev.Session) == 0 && last != nil && ev.Kind == agent.Unknown {
+				r = last.run
 			}
 			if ev.Kind == agent.Unknown {
 				m.unknown(a, r, ev.Type)

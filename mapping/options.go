@@ -121,6 +121,8 @@ type Stats struct {
 	EndsWithoutStart int
 	Oversize         int // lines past the parse limit, of which only ids and times were read
 	Evicted          int // runs, tasks and calls that were ended early because too many were open
+	EvictedRuns      int
+	UTF16            bool // the first bytes say so: no line can be read
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans            int    // finished

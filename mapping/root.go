@@ -26,8 +26,8 @@ func (r *run) endRoot(at moment, errorType string, took instant) {
 	s.errorType, s.status = errorType, r.failure.text
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, r.main.model)
-	if r.startMissing {
-		a.bool(semconv.StartMissing, true)
+	if r.evicted {
+		a.bool(semconv.EndedEarly, true)
 	}
 	r.stream.facts(a, r.facts, nil)
 	if r.startup > 0 && !r.clock.recording() {

@@ -22,7 +22,7 @@ type session struct {
 	runs       int
 	logged     *agent.Event // the beginning of a run, by the session's log, nil if that was not read
 	resultOnly bool         // the last run was a result and nothing else
-	evicted    bool         // the last run was evicted: a later line goes on with it
+	evicted    bool         // the last run was evicted: what is left of it is not traced
 	run        *run         // nil between runs
 	ended      []*run       // runs that left something running in the background
 	size       int          // of the open runs, see run.size
@@ -66,6 +66,12 @@ const (
 	maxForgotten = 200_000
 )
 
+// A forgotten session is what is remembered of one.
+type forgotten struct {
+	agent   *agent.Agent
+	evicted bool
+}
+
 // sessions are the sessions of a stream, the most recently active first.
 type sessions struct {
 	stream *stream
@@ -76,7 +82,7 @@ type sessions struct {
 	size   int                       // of the open ones
 	last   map[*agent.Agent]*session // of each agent's last line
 
-	forgotten map[uint64]bool // hashed ids of sessions that had a run; true if it was evicted
+	forgotten map[uint64]forgotten // sessions that had a run, by their hashed ids
 	seed      maphash.Seed
 }
 
@@ -84,7 +90,7 @@ func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
 		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
-		forgotten: map[uint64]bool{}, seed: maphash.MakeSeed(),
+		forgotten: map[uint64]forgotten{}, seed: maphash.MakeSeed(),
 	}
 }
 
@@ -93,7 +99,7 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 	if s := ss.byID[string(id)]; s != nil {
 		return s.agent
 	}
-	return nil
+	return ss.forgotten[maphash.Bytes(ss.seed, id)].agent
 }
 
 // find returns the session of an event, a new one if it is not known. A line
@@ -109,8 +115,8 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 	if s == nil {
 		s = &session{agent: a}
 		s.name(string(id))
-		if evicted, ok := ss.forgotten[maphash.Bytes(ss.seed, id)]; ok && len(id) > 0 {
-			s.runs, s.evicted = 1, evicted
+		if before, ok := ss.forgotten[maphash.Bytes(ss.seed, id)]; ok && len(id) > 0 {
+			s.runs, s.evicted = 1, before.evicted
 		}
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.list, s.place = ss.known, ss.known.PushFront(s)
@@ -163,7 +169,7 @@ func (s *session) updateSize() {
 func (ss *sessions) forget(s *session) {
 	s.list.Remove(s.place)
 	if s.runs > 0 && s.id != "" && len(ss.forgotten) < maxForgotten {
-		ss.forgotten[maphash.String(ss.seed, s.id)] = s.evicted
+		ss.forgotten[maphash.String(ss.seed, s.id)] = forgotten{s.agent, s.evicted}
 	}
 	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
@@ -178,7 +184,7 @@ func (ss *sessions) unfinished(id []byte) bool {
 	if s := ss.byID[string(id)]; s != nil {
 		return s.open() || s.evicted
 	}
-	return ss.forgotten[maphash.Bytes(ss.seed, id)]
+	return ss.forgotten[maphash.Bytes(ss.seed, id)].evicted
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -243,6 +249,9 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.endedRun(s)
 	}
 	if s.run == nil {
+		if s.evicted && ev.Kind != agent.RunStart {
+			return
+		}
 		if !s.beginsWith(ev) {
 			if ev.Kind != agent.Notice && ev.Kind != agent.HookStart && ev.Kind != agent.HookEnd {
 				ss.stream.stats.EndsWithoutStart++
@@ -254,7 +263,6 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.stream.stats.Generation++
 		ss.stream.stats.Agent, ss.stream.stats.Session = s.agent.Name, s.id
 		s.run = ss.nextRun(s, ev.Arrival)
-		s.run.startMissing = s.evicted && ev.Kind != agent.RunStart
 		s.evicted = false
 	}
 	s.run.apply(ev)
@@ -366,7 +374,10 @@ func (ss *sessions) abandonAll(why string) {
 // evict ends a session because the open ones take too much memory.
 func (ss *sessions) evict(s *session) {
 	ss.stream.stats.Evicted++
-	s.evicted = s.run != nil
+	if s.evicted = s.run != nil; s.evicted {
+		s.run.evicted = true
+		ss.stream.stats.EvictedRuns++
+	}
 	ss.abandon(s, errIncomplete)
 }
 

@@ -147,10 +147,10 @@ type run struct {
 	resultOnly bool // it was a result and nothing else
 	requests   bool // the agent says when it asks its model
 
-	startMissing bool // the run before it was evicted, and this one goes on with it
-	apart        bool // it is the work of a sub-agent, while its parent was idle
-	caller       *caller
-	failure      failure
+	evicted bool // too many were open
+	apart   bool // it is the work of a sub-agent, while its parent was idle
+	caller  *caller
+	failure failure
 
 	facts   agent.Facts        // of the root
 	content content.Attributes // of the root

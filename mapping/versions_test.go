@@ -241,7 +241,7 @@ func TestNumericIDs(t *testing.T) {
 					task, after, _ := strings.Cut(after, "<")
 					v.text = fmt.Appendf(nil, "%s<task-id>%d<%s", before, numbers[task], after)
 				}
-				if !id.MatchString(path) || text == "" || text == "null" || strings.HasPrefix(text, "T-") || path == "toolId" {
+				if !id.MatchString(path) || text == "" || text == "null" || strings.HasPrefix(text, "T-") || path == "toolId" || strings.HasSuffix(path, "modelID") || strings.HasSuffix(path, "providerID") {
 					return
 				}
 				if numbers[text] == 0 {

@@ -462,6 +462,9 @@ func (r *reporter) print(o result, hasDestination bool) {
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
+	if n := o.stats.EvictedRuns; n > 0 {
+		r.line("%s ended early: too many at once", count(n, "run"))
+	}
 	if o.stats.Runs > 0 && o.stats.BadLines > 0 {
 		r.line("%s", badLines(o.stats))
 	}
@@ -534,6 +537,8 @@ func supported() string { return strings.Join(mapping.Agents, ", ") }
 // notAStream returns why a stream holds no run, "" if unknown.
 func notAStream(s mapping.Stats) string {
 	switch {
+	case s.UTF16:
+		return "the input is UTF-16, as PowerShell 5.1 writes into pipes and files; use PowerShell 7, cmd or spantee exec (spantee replay reads such files)"
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
 	case s.Unidentified > s.BadLines:

@@ -105,7 +105,7 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	case "error":
 		l.Kind, l.Text = RunError, l.fault
 	case "control_request", "control_response", "control_cancel_request", "keep_alive",
-		"tool_use_summary", "auth_status", "prompt_suggestion":
+		"tool_use_summary", "auth_status", "prompt_suggestion", "command_lifecycle":
 	default:
 		l.Kind = Unknown
 	}

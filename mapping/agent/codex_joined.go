@@ -75,9 +75,7 @@ func (d *codexDecoder) complete(end *Event, session string, since Instant, log f
 			return
 		}
 		if t := logs.threads[threads[n]]; t != nil {
-			for _, child := range slices.Sorted(maps.Keys(t.spawned)) {
-				threads = append(threads, child)
-			}
+			threads = append(threads, slices.Sorted(maps.Keys(t.spawned))...)
 		}
 	}
 	if own == nil || len(threads) > maxJoined || d.agents && len(threads) == 1 {

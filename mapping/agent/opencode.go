@@ -191,6 +191,7 @@ func (l *opencodeLine) classify() {
 		l.timed()
 		l.inferIf(l.start == 0)
 		l.toolFailed()
+		l.startsSubagent()
 		l.Tool.finish()
 	case "step_finish":
 		l.Kind, l.Final = TurnEnd, !l.goesOn
@@ -199,6 +200,16 @@ func (l *opencodeLine) classify() {
 			l.Kind, l.Status = RunError, cmp.Or(l.code, semconv.ErrorOther)
 		}
 	}
+}
+
+// startsSubagent records which sub-agent a call starts, as builds since 2.0 name it.
+func (l *opencodeLine) startsSubagent() {
+	c := l.tool()
+	if c.Name != "subagent" && c.Name != "task" || c.Subagent != "" {
+		return
+	}
+	r := jsonscan.Reader{B: c.Arguments}
+	readMember(&r, "agent", func() { c.argument([]byte("agent_type"), r.Str()) })
 }
 
 // toolFailed distinguishes failures by their text, the only thing that differs.
@@ -238,6 +249,12 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 			l.line.field(r, key)
 		case "time":
 			readTimes(r, &l.start, &l.end)
+		case "model": // builds differ in where they name it, and some do not
+			for key := range r.Members() {
+				l.model(r, key)
+			}
+		case "providerID", "modelID":
+			l.model(r, key)
 		case "reason":
 			reason := r.Str()
 			l.FinishReason = finishReason(reason)
@@ -251,6 +268,16 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 		case "state":
 			l.toolState(r)
 		}
+	}
+}
+
+// model reads the name of a step's model, or of who serves it.
+func (l *opencodeLine) model(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "providerID":
+		l.Provider = jsonscan.Unquote(r.Str())
+	case "modelID":
+		l.Model = jsonscan.Unquote(r.Str())
 	}
 }
 

@@ -142,6 +142,7 @@ const (
 	Doubts              = "spantee.doubts"        // what makes a success doubtful
 	RunningTasks        = "spantee.running_tasks" // in the background, that nobody ended
 	DeniedCalls         = "spantee.denied_calls"
+	EndedEarly          = "spantee.ended_early"  // true if spantee ended the run because too many were open
 	CutLines            = "spantee.cut_lines"    // lines that are parts of events
 	OpenCalls           = "spantee.open_calls"   // that have no end
 	HiddenNames         = "spantee.hidden_names" // names replaced by _OTHER because they may be secrets

@@ -47,6 +47,7 @@ func (f *Finder) Open(name string) (*Reader, error) {
 		_ = in.Close()
 		return nil, err
 	}
+	in.Reader = fromUTF16(in.Reader)
 	return in, nil
 }
 
