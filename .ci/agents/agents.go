@@ -296,7 +296,7 @@ var opencodeEntry = agentEntry{
 	Settings: map[string]setting{"sub-agents": {}},
 	NoWay: map[string]string{
 		"context": "makes its context smaller and asks again, without end",
-		"mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "hooks are plugins in JavaScript", "hook-slow": "hooks are plugins in JavaScript",
+		"mcp":     "not tried yet", "deny": "not tried yet", "hook-denies": "hooks are plugins in JavaScript", "hook-slow": "hooks are plugins in JavaScript",
 		"background": "has none", "max-turns": "not tried yet", "fork": "not tried yet", "two-prompts": "run takes one prompt",
 	},
 }

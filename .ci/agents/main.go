@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -196,7 +197,7 @@ func install(p *plan, bins []string) (err error) {
 
 // buildSpantee builds the binary of a source tree.
 func buildSpantee(tree, binary string, more ...string) error {
-	build := exec.Command("go", append(append([]string{"build"}, more...), "-trimpath", "-tags=grpcnotrace", "-o", binary, "./cmd/spantee")...)
+	build := exec.CommandContext(context.Background(), "go", append(append([]string{"build"}, more...), "-trimpath", "-tags=grpcnotrace", "-o", binary, "./cmd/spantee")...)
 	build.Dir, build.Stdout, build.Stderr = tree, os.Stderr, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	return build.Run()

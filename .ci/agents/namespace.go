@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -27,11 +28,11 @@ func inNamespace(arguments ...string) error {
 	if os.Getuid() != 0 {
 		command = append([]string{"sudo", "-n"}, command...)
 	}
-	probe := exec.Command(command[0], append(append([]string{}, command[1:len(command)-len(arguments)-2]...), "true")...)
+	probe := exec.CommandContext(context.Background(), command[0], append(append([]string{}, command[1:len(command)-len(arguments)-2]...), "true")...)
 	if out, err := probe.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w (%s)", errNoNamespace, strings.TrimSpace(string(out)))
 	}
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
 }
