@@ -31,8 +31,10 @@ func main() {
 	err := readBuilds()
 	switch {
 	case err != nil:
-	case len(os.Args) == 3 && os.Args[1] == "inside":
-		err = inside(os.Args[2])
+	case len(os.Args) == 5 && os.Args[1] == insideFlag:
+		if err = enterNamespace(os.Args[3], os.Args[4]); err == nil {
+			err = inside(os.Args[2])
+		}
 	default:
 		err = outside()
 	}
@@ -136,6 +138,9 @@ func outside() error {
 	if *again != "" {
 		return mapKept(&p, *again, *tree, tmp)
 	}
+	if err := canIsolate(); err != nil {
+		return err
+	}
 	if err := install(&p, bins); err != nil {
 		return err
 	}
@@ -205,9 +210,6 @@ func buildSpantee(tree, binary string, more ...string) error {
 
 // inside runs the plan, in the namespace.
 func inside(path string) error {
-	if err := enterNamespace(); err != nil {
-		return err
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

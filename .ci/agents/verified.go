@@ -33,14 +33,18 @@ func (r row) String() string {
 
 const tableHead = "| agent | build | day | scenarios right | misattributed live | by log |\n|---|---|---|---|---|---|\n"
 
-// readTable returns the rows of the page, by agent.
-func readTable(page string) (map[string]row, error) {
-	_, rest, begins := strings.Cut(page, verifiedBegin)
+// readTable returns the page with the table, and its rows by agent.
+func readTable() (page string, rows map[string]row, err error) {
+	text, err := os.ReadFile(verifiedPage)
+	if err != nil {
+		return "", nil, err
+	}
+	_, rest, begins := strings.Cut(string(text), verifiedBegin)
 	table, _, ends := strings.Cut(rest, verifiedEnd)
 	if !begins || !ends {
-		return nil, fmt.Errorf("%s has no place for the table", verifiedPage)
+		return "", nil, fmt.Errorf("%s has no place for the table", verifiedPage)
 	}
-	rows := map[string]row{}
+	rows = map[string]row{}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if len(cells) == 6 && cells[0] != "| agent" {
@@ -48,7 +52,7 @@ func readTable(page string) (map[string]row, error) {
 			rows[r.Agent] = r
 		}
 	}
-	return rows, nil
+	return string(text), rows, nil
 }
 
 // tableOf returns the table of all agents, in the order of the entries.
@@ -125,11 +129,7 @@ func accept(results []*result) error {
 	for _, r := range results {
 		byAgent[r.run.info.Agent] = append(byAgent[r.run.info.Agent], r)
 	}
-	page, err := os.ReadFile(verifiedPage)
-	if err != nil {
-		return err
-	}
-	rows, err := readTable(string(page))
+	page, rows, err := readTable()
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func accept(results []*result) error {
 		}
 		rows[e.Title] = rowOf(e, of, time.Unix(int64(latest), 0).UTC())
 	}
-	return writeVerified(string(page), rows)
+	return writeVerified(page, rows)
 }
 
 func writeVerified(page string, rows map[string]row) error {
@@ -255,11 +255,7 @@ func buildsText() string {
 
 // checkPinned fails if the pinned builds, the tables and the leaf differ.
 func checkPinned() error {
-	page, err := os.ReadFile(verifiedPage)
-	if err != nil {
-		return err
-	}
-	rows, err := readTable(string(page))
+	page, rows, err := readTable()
 	if err != nil {
 		return err
 	}
@@ -275,7 +271,7 @@ func checkPinned() error {
 			return fmt.Errorf("the shapes of %s are of %s, and %s is pinned: run the kit with --accept", e.Title, build, e.build())
 		}
 	}
-	if !strings.Contains(string(page), verifiedBegin+tableOf(rows)+verifiedEnd) {
+	if !strings.Contains(page, verifiedBegin+tableOf(rows)+verifiedEnd) {
 		return fmt.Errorf("%s: the table is not as the kit writes it", verifiedPage)
 	}
 	leaf, err := leafText(rows)
