@@ -185,6 +185,12 @@ func install(p *plan, bins []string) (err error) {
 		}
 		a := planned{Name: e.Name, Version: e.Version, Bin: paths[e.Name]}
 		if a.Bin == "" {
+			if !e.packaged() {
+				if len(p.Choice.Agents) > 0 {
+					return fmt.Errorf("%s is %s", e.Title, unavailable[e.Title])
+				}
+				continue
+			}
 			if p.Newest {
 				if a.Version, err = newest(e); err != nil {
 					return err

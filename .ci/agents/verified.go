@@ -49,7 +49,9 @@ func readTable() (page string, rows map[string]row, err error) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if len(cells) == 6 && cells[0] != "| agent" {
 			r := row{strings.TrimPrefix(cells[0], "| "), cells[1], cells[2], cells[3], cells[4], strings.TrimSuffix(cells[5], " |")}
-			rows[r.Agent] = r
+			if !strings.HasPrefix(r.Right, notRun) {
+				rows[r.Agent] = r
+			}
 		}
 	}
 	return string(text), rows, nil
@@ -60,6 +62,9 @@ func tableOf(rows map[string]row) string {
 	text := tableHead
 	for _, e := range entries {
 		r, ok := rows[e.Title]
+		if !ok && !e.packaged() {
+			continue
+		}
 		if !ok {
 			r = row{e.Title, e.build(), "", notRun, "", ""}
 		}
@@ -71,6 +76,9 @@ func tableOf(rows map[string]row) string {
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		if _, ok := rows[name]; ok { // by --bin
+			continue
+		}
 		text += row{name, "", "", notRun + ": " + unavailable[name], "", ""}.String()
 	}
 	return text
@@ -188,7 +196,7 @@ package agent
 var verified = map[string]string{
 `
 	for _, e := range entries {
-		if r, ok := rows[e.Title]; ok && !strings.HasPrefix(r.Right, notRun) {
+		if r, ok := rows[e.Title]; ok {
 			text += fmt.Sprintf("%q: %q,\n", agent.Find(e.Flag).Name, r.Build)
 		}
 	}
@@ -236,7 +244,7 @@ func withColumn(line string, rows map[string]row) string {
 		last = "---"
 	default:
 		for _, r := range rows {
-			if strings.TrimSuffix(name, " CLI") == strings.TrimSuffix(r.Agent, " CLI") && !strings.HasPrefix(r.Right, notRun) {
+			if strings.TrimSuffix(name, " CLI") == strings.TrimSuffix(r.Agent, " CLI") {
 				last = " " + r.Build + " "
 			}
 		}
@@ -248,6 +256,9 @@ func withColumn(line string, rows map[string]row) string {
 func buildsText() string {
 	text := "# The builds that the kit runs. It writes this file with --accept.\n"
 	for _, e := range entries {
+		if !e.packaged() {
+			continue
+		}
 		text += e.Name + " " + e.Package + " " + e.Version + "\n"
 	}
 	return text
@@ -260,7 +271,7 @@ func checkPinned() error {
 		return err
 	}
 	for _, e := range entries {
-		if r, ok := rows[e.Title]; ok && r.Build != e.build() {
+		if r, ok := rows[e.Title]; ok && e.packaged() && r.Build != e.build() {
 			return fmt.Errorf("%s was verified with %s, and %s is pinned: run the kit with --accept", e.Title, r.Build, e.build())
 		}
 		_, build, err := readShapes(filepath.Join(shapeFolder, e.Name+".txt"))
