@@ -55,7 +55,7 @@ type setting struct {
 // In arguments, variables and files, {home}, {port}, {bin}, {cache} and {work} stand for
 // what differs from run to run.
 
-var entries = []*agentEntry{&piEntry, &codexEntry, &claudeEntry, &copilotEntry, &geminiEntry, &opencodeEntry, &qwenEntry}
+var entries = []*agentEntry{&piEntry, &codexEntry, &claudeEntry, &copilotEntry, &geminiEntry, &opencodeEntry, &qwenEntry, &gooseEntry}
 
 // unavailable are the agents that the kit never starts.
 var unavailable = map[string]string{
@@ -82,13 +82,11 @@ func readBuilds() error {
 		}
 		e.Package, e.Version = words[1], words[2]
 	}
-	for _, e := range entries {
-		if e.Version == "" {
-			return fmt.Errorf("builds.txt has no build of %s", e.Name)
-		}
-	}
 	return nil
 }
+
+// packaged reports whether npm has the agent.
+func (e *agentEntry) packaged() bool { return e.Package != "" }
 
 func findEntry(name string) *agentEntry {
 	for _, e := range entries {
@@ -296,7 +294,7 @@ var opencodeEntry = agentEntry{
 	Settings: map[string]setting{"sub-agents": {}},
 	NoWay: map[string]string{
 		"context": "makes its context smaller and asks again, without end",
-		"mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "hooks are plugins in JavaScript", "hook-slow": "hooks are plugins in JavaScript",
+		"mcp":     "not tried yet", "deny": "not tried yet", "hook-denies": "hooks are plugins in JavaScript", "hook-slow": "hooks are plugins in JavaScript",
 		"background": "has none", "max-turns": "not tried yet", "fork": "not tried yet", "two-prompts": "run takes one prompt",
 	},
 }
@@ -319,6 +317,20 @@ var qwenEntry = agentEntry{
 		"limited": "asks again for longer than a scenario may take",
 		"mcp":     "not tried yet", "deny": "not tried yet", "hook-denies": "not tried yet", "hook-slow": "not tried yet", "background": "not tried yet",
 		"max-turns": "not tried yet", "fork": "has none", "two-prompts": "-p takes one prompt",
+	},
+}
+
+// gooseEntry has no package of npm: its binary is named by --bin.
+var gooseEntry = agentEntry{
+	Name: "goose", Flag: "goose", Title: "Goose",
+	Args: []string{"run", "--output-format", "stream-json", "--no-session", "--with-builtin", "developer"}, Prompt: []string{"-t"},
+	Env: []string{
+		"GOOSE_PROVIDER=openai", "GOOSE_MODEL=scripted", "OPENAI_HOST=http://127.0.0.1:{port}", "OPENAI_API_KEY=dummy", "GOOSE_MODE=auto", "GOOSE_DISABLE_KEYRING=1",
+	},
+	Model: "scripted", Stops: openAIStops,
+	NoWay: map[string]string{
+		"sub-agents": "not tried yet", "mcp": "not tried yet", "deny": "not tried yet", "hook-denies": "has none", "hook-slow": "has none", "background": "has none",
+		"max-turns": "not tried yet", "fork": "has none", "two-prompts": "-t takes one prompt", "resume": "not tried yet",
 	},
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -55,7 +56,7 @@ func clock(args []string) int {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	}
 	if slices.Contains(args[3:], "children") {
-		child := exec.Command("sleep", args[1])
+		child := exec.CommandContext(context.Background(), "sleep", args[1])
 		if child.Start() == nil {
 			defer func() { _ = child.Wait() }()
 		}

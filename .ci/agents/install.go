@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func unpack(cache, name, version string) (string, error) {
 	}
 	defer os.RemoveAll(tmp)
 	fmt.Fprintf(os.Stderr, "npm pack %s@%s\n", name, version)
-	pack := exec.Command("npm", "pack", "--silent", "--pack-destination", tmp, name+"@"+version)
+	pack := exec.CommandContext(context.Background(), "npm", "pack", "--silent", "--pack-destination", tmp, name+"@"+version)
 	pack.Dir, pack.Stderr = tmp, os.Stderr
 	out, err := pack.Output()
 	if err != nil {
@@ -48,7 +49,7 @@ func unpack(cache, name, version string) (string, error) {
 	if len(words) == 0 {
 		return "", fmt.Errorf("npm pack %s@%s named no file", name, version)
 	}
-	tar := exec.Command("tar", "xzf", words[len(words)-1])
+	tar := exec.CommandContext(context.Background(), "tar", "xzf", words[len(words)-1])
 	tar.Dir, tar.Stderr = tmp, os.Stderr
 	if err := tar.Run(); err != nil {
 		return "", err
@@ -70,7 +71,7 @@ func newest(e *agentEntry) (string, error) {
 	if e.Tag != "" {
 		name += "@" + e.Tag
 	}
-	out, err := exec.Command("npm", "view", name, "version").Output()
+	out, err := exec.CommandContext(context.Background(), "npm", "view", name, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("npm view %s: %w", name, err)
 	}

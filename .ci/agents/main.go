@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -30,8 +31,10 @@ func main() {
 	err := readBuilds()
 	switch {
 	case err != nil:
-	case len(os.Args) == 3 && os.Args[1] == "inside":
-		err = inside(os.Args[2])
+	case len(os.Args) == 5 && os.Args[1] == insideFlag:
+		if err = enterNamespace(os.Args[3], os.Args[4]); err == nil {
+			err = inside(os.Args[2])
+		}
 	default:
 		err = outside()
 	}
@@ -135,6 +138,9 @@ func outside() error {
 	if *again != "" {
 		return mapKept(&p, *again, *tree, tmp)
 	}
+	if err := canIsolate(); err != nil {
+		return err
+	}
 	if err := install(&p, bins); err != nil {
 		return err
 	}
@@ -179,6 +185,12 @@ func install(p *plan, bins []string) (err error) {
 		}
 		a := planned{Name: e.Name, Version: e.Version, Bin: paths[e.Name]}
 		if a.Bin == "" {
+			if !e.packaged() {
+				if len(p.Choice.Agents) > 0 {
+					return fmt.Errorf("%s is %s", e.Title, unavailable[e.Title])
+				}
+				continue
+			}
 			if p.Newest {
 				if a.Version, err = newest(e); err != nil {
 					return err
@@ -196,7 +208,7 @@ func install(p *plan, bins []string) (err error) {
 
 // buildSpantee builds the binary of a source tree.
 func buildSpantee(tree, binary string, more ...string) error {
-	build := exec.Command("go", append(append([]string{"build"}, more...), "-trimpath", "-tags=grpcnotrace", "-o", binary, "./cmd/spantee")...)
+	build := exec.CommandContext(context.Background(), "go", append(append([]string{"build"}, more...), "-trimpath", "-tags=grpcnotrace", "-o", binary, "./cmd/spantee")...)
 	build.Dir, build.Stdout, build.Stderr = tree, os.Stderr, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	return build.Run()
@@ -204,9 +216,6 @@ func buildSpantee(tree, binary string, more ...string) error {
 
 // inside runs the plan, in the namespace.
 func inside(path string) error {
-	if err := enterNamespace(); err != nil {
-		return err
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

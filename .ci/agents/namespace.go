@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,28 +18,42 @@ import (
 
 var errNoNamespace = errors.New("no network namespace can be had: it needs root, or sudo without a password")
 
+// isolated returns a command line that runs a command in a network namespace of its own.
+func isolated(command ...string) []string {
+	command = append([]string{"unshare", "--net", "--"}, command...)
+	if os.Getuid() != 0 {
+		command = append([]string{"sudo", "-n"}, command...)
+	}
+	return command
+}
+
+// canIsolate returns errNoNamespace if there is no namespace to be had.
+func canIsolate() error {
+	probe := isolated("true")
+	if out, err := exec.CommandContext(context.Background(), probe[0], probe[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w (%s)", errNoNamespace, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
 // inNamespace runs this program again, in a network namespace of its own.
-func inNamespace(arguments ...string) error {
+func inNamespace(plan string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	command := append([]string{"unshare", "--net", "--", self, "inside"}, arguments...)
-	if os.Getuid() != 0 {
-		command = append([]string{"sudo", "-n"}, command...)
-	}
-	probe := exec.Command(command[0], append(append([]string{}, command[1:len(command)-len(arguments)-2]...), "true")...)
-	if out, err := probe.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w (%s)", errNoNamespace, strings.TrimSpace(string(out)))
-	}
-	cmd := exec.Command(command[0], command[1:]...)
+	command := isolated(self, insideFlag, plan, strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid()))
+	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
 }
 
+// insideFlag is followed by the plan, and by the user and the group that asked for it.
+const insideFlag = "inside"
+
 // enterNamespace brings loopback up, makes sure that there is nothing else, and becomes the
 // user again who asked for it.
-func enterNamespace() error {
+func enterNamespace(uid, gid string) error {
 	if err := loopbackUp(); err != nil {
 		return err
 	}
@@ -51,16 +66,12 @@ func enterNamespace() error {
 			return fmt.Errorf("the namespace has the network interface %s", i.Name)
 		}
 	}
-	uid, gid := os.Getenv("SUDO_UID"), os.Getenv("SUDO_GID")
-	if os.Getuid() != 0 || uid == "" {
-		return nil
-	}
-	group, err := strconv.Atoi(gid)
+	user, err := strconv.Atoi(uid)
 	if err != nil {
 		return err
 	}
-	user, err := strconv.Atoi(uid)
-	if err != nil {
+	group, err := strconv.Atoi(gid)
+	if err != nil || user == os.Getuid() {
 		return err
 	}
 	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(group), syscall.Setuid(user))

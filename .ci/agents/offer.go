@@ -135,7 +135,7 @@ func (i *invocation) arguments() string { return jsonText(i.Arguments) }
 
 // toolNames are the names of the tools that do a step. The first one that the agent offers does.
 var toolNames = map[string][]string{
-	"run":      {"bash", "run_shell_command", "shell", "Bash", "exec_command", "shell_command", "Execute", "execute_command", "terminal", "run_command", "Shell"},
+	"run":      {"bash", "run_shell_command", "shell", "Bash", "exec_command", "shell_command", "developer__shell", "Execute", "execute_command", "terminal", "run_command", "Shell"},
 	"write":    {"write", "write_file", "create", "Write", "create_file", "exec_command"},
 	"edit":     {"edit", "replace", "str_replace", "Edit", "edit_file", "exec_command"},
 	"read":     {"read", "read_file", "view", "Read", "exec_command"},

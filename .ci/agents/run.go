@@ -553,7 +553,7 @@ type cutter struct{ own []string }
 
 const (
 	maxKept   = 100  // bytes of a text that is not the scenario's
-	maxSpaces = 3    // in it: more are a sentence
+	maxReason = 400  // bytes of why something failed
 	maxOwn    = 2000 // bytes of one that has a text of the scenario
 )
 
@@ -582,30 +582,42 @@ func (c *cutter) line(line []byte) []byte {
 	if len(line) < 20 || numbers.Decode(&v) != nil {
 		return line
 	}
-	short, changed := c.value(v)
+	short, changed := c.value("", v)
 	if !changed {
 		return line
 	}
 	return append([]byte(jsonText(short)), '\n')
 }
 
-func (c *cutter) value(v any) (short any, changed bool) {
+// limit returns how long the text of a member may be.
+func (c *cutter) limit(member, text string) int {
+	switch {
+	case slices.ContainsFunc(c.own, func(own string) bool { return strings.Contains(text, own) }):
+		return maxOwn
+	case member == "description": // of a tool
+		return 0
+	case slices.Contains([]string{"message", "error", "errorMessage", "reason"}, member):
+		return maxReason
+	}
+	return maxKept
+}
+
+func (c *cutter) value(member string, v any) (short any, changed bool) {
 	switch v := v.(type) {
 	case string:
-		own := slices.ContainsFunc(c.own, func(text string) bool { return strings.Contains(v, text) })
-		if len(v) > maxOwn || !own && (len(v) > maxKept || strings.Count(v, " ") > maxSpaces) {
+		if len(v) > c.limit(member, v) {
 			return fmt.Sprintf("(%d bytes)", len(v)), true
 		}
 	case []any:
 		for i := range v {
 			var now bool
-			v[i], now = c.value(v[i])
+			v[i], now = c.value(member, v[i])
 			changed = changed || now
 		}
 	case map[string]any:
 		for k := range v {
 			var now bool
-			v[k], now = c.value(v[k])
+			v[k], now = c.value(k, v[k])
 			changed = changed || now
 		}
 	}

@@ -33,22 +33,28 @@ func (r row) String() string {
 
 const tableHead = "| agent | build | day | scenarios right | misattributed live | by log |\n|---|---|---|---|---|---|\n"
 
-// readTable returns the rows of the page, by agent.
-func readTable(page string) (map[string]row, error) {
-	_, rest, begins := strings.Cut(page, verifiedBegin)
+// readTable returns the page with the table, and its rows by agent.
+func readTable() (page string, rows map[string]row, err error) {
+	text, err := os.ReadFile(verifiedPage)
+	if err != nil {
+		return "", nil, err
+	}
+	_, rest, begins := strings.Cut(string(text), verifiedBegin)
 	table, _, ends := strings.Cut(rest, verifiedEnd)
 	if !begins || !ends {
-		return nil, fmt.Errorf("%s has no place for the table", verifiedPage)
+		return "", nil, fmt.Errorf("%s has no place for the table", verifiedPage)
 	}
-	rows := map[string]row{}
+	rows = map[string]row{}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if len(cells) == 6 && cells[0] != "| agent" {
 			r := row{strings.TrimPrefix(cells[0], "| "), cells[1], cells[2], cells[3], cells[4], strings.TrimSuffix(cells[5], " |")}
-			rows[r.Agent] = r
+			if !strings.HasPrefix(r.Right, notRun) {
+				rows[r.Agent] = r
+			}
 		}
 	}
-	return rows, nil
+	return string(text), rows, nil
 }
 
 // tableOf returns the table of all agents, in the order of the entries.
@@ -56,6 +62,9 @@ func tableOf(rows map[string]row) string {
 	text := tableHead
 	for _, e := range entries {
 		r, ok := rows[e.Title]
+		if !ok && !e.packaged() {
+			continue
+		}
 		if !ok {
 			r = row{e.Title, e.build(), "", notRun, "", ""}
 		}
@@ -67,6 +76,9 @@ func tableOf(rows map[string]row) string {
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		if _, ok := rows[name]; ok { // by --bin
+			continue
+		}
 		text += row{name, "", "", notRun + ": " + unavailable[name], "", ""}.String()
 	}
 	return text
@@ -125,11 +137,7 @@ func accept(results []*result) error {
 	for _, r := range results {
 		byAgent[r.run.info.Agent] = append(byAgent[r.run.info.Agent], r)
 	}
-	page, err := os.ReadFile(verifiedPage)
-	if err != nil {
-		return err
-	}
-	rows, err := readTable(string(page))
+	page, rows, err := readTable()
 	if err != nil {
 		return err
 	}
@@ -155,7 +163,7 @@ func accept(results []*result) error {
 		}
 		rows[e.Title] = rowOf(e, of, time.Unix(int64(latest), 0).UTC())
 	}
-	return writeVerified(string(page), rows)
+	return writeVerified(page, rows)
 }
 
 func writeVerified(page string, rows map[string]row) error {
@@ -188,7 +196,7 @@ package agent
 var verified = map[string]string{
 `
 	for _, e := range entries {
-		if r, ok := rows[e.Title]; ok && !strings.HasPrefix(r.Right, notRun) {
+		if r, ok := rows[e.Title]; ok {
 			text += fmt.Sprintf("%q: %q,\n", agent.Find(e.Flag).Name, r.Build)
 		}
 	}
@@ -236,7 +244,7 @@ func withColumn(line string, rows map[string]row) string {
 		last = "---"
 	default:
 		for _, r := range rows {
-			if strings.TrimSuffix(name, " CLI") == strings.TrimSuffix(r.Agent, " CLI") && !strings.HasPrefix(r.Right, notRun) {
+			if strings.TrimSuffix(name, " CLI") == strings.TrimSuffix(r.Agent, " CLI") {
 				last = " " + r.Build + " "
 			}
 		}
@@ -248,6 +256,9 @@ func withColumn(line string, rows map[string]row) string {
 func buildsText() string {
 	text := "# The builds that the kit runs. It writes this file with --accept.\n"
 	for _, e := range entries {
+		if !e.packaged() {
+			continue
+		}
 		text += e.Name + " " + e.Package + " " + e.Version + "\n"
 	}
 	return text
@@ -255,16 +266,12 @@ func buildsText() string {
 
 // checkPinned fails if the pinned builds, the tables and the leaf differ.
 func checkPinned() error {
-	page, err := os.ReadFile(verifiedPage)
-	if err != nil {
-		return err
-	}
-	rows, err := readTable(string(page))
+	page, rows, err := readTable()
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if r, ok := rows[e.Title]; ok && r.Build != e.build() {
+		if r, ok := rows[e.Title]; ok && e.packaged() && r.Build != e.build() {
 			return fmt.Errorf("%s was verified with %s, and %s is pinned: run the kit with --accept", e.Title, r.Build, e.build())
 		}
 		_, build, err := readShapes(filepath.Join(shapeFolder, e.Name+".txt"))
@@ -275,7 +282,7 @@ func checkPinned() error {
 			return fmt.Errorf("the shapes of %s are of %s, and %s is pinned: run the kit with --accept", e.Title, build, e.build())
 		}
 	}
-	if !strings.Contains(string(page), verifiedBegin+tableOf(rows)+verifiedEnd) {
+	if !strings.Contains(page, verifiedBegin+tableOf(rows)+verifiedEnd) {
 		return fmt.Errorf("%s: the table is not as the kit writes it", verifiedPage)
 	}
 	leaf, err := leafText(rows)
