@@ -127,8 +127,8 @@ func TestLiveArrivals(t *testing.T) {
 		tool(agent.Add(2e9), "started", "a", ""),
 		tool(agent.Add(3e9), "completed", "a", ""),
 		thinking(agent.Add(4e9)),
-		`{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}`, // 5, no stamp
-		result(6*time.Second),                                                        // 6, no stamp
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}`, // 5, and like the next one without a stamp
+		result(6*time.Second),
 	)
 	wantTimes(t, spans, agent,
 		"chat GPT-5 0.000-2.000",

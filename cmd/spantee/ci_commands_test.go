@@ -24,10 +24,20 @@ func TestNoCommandsForCI(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{
-			{"replay", "--content=full", "--log", file}, {"replay", "--content=full", "--tree", file}, {"replay", "--summary", "--content=details", file},
-			{"exec", "--content=full", "--log", "--tree", "--summary", "--", "cat", file}, {"exec", "--", marker},
-			{"--agent=" + marker}, {marker}, {"replay", marker}, {"--" + marker}, {"--prices=" + marker},
-			{"doctor", "--endpoint=http://localhost:1/" + marker}, {"show", marker}, {"--fail-if=" + marker}, {"--to=" + dir + "/" + marker + "/x"},
+			{"replay", "--content=full", "--log", file},
+			{"replay", "--content=full", "--tree", file},
+			{"replay", "--summary", "--content=details", file},
+			{"exec", "--content=full", "--log", "--tree", "--summary", "--", "cat", file},
+			{"exec", "--", marker},
+			{"--agent=" + marker},
+			{marker},
+			{"replay", marker},
+			{"--" + marker},
+			{"--prices=" + marker},
+			{"doctor", "--endpoint=http://localhost:1/" + marker},
+			{"show", marker},
+			{"--fail-if=" + marker},
+			{"--to=" + dir + "/" + marker + "/x"},
 		} {
 			for _, env := range [][]string{nil, {"GITHUB_ACTIONS=true"}, {"GITLAB_CI=true"}, {"LC_ALL=C"}} {
 				cmd := spantee(t, env, args...)

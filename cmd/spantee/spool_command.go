@@ -202,14 +202,14 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirecte
 			{r.Rejected, "rejected (spantee spool shows why)", false},
 			{r.Dropped, "dropped: the receiver rejected them", false},
 		} {
-			if s := amount(f.spans); s != "" && !(quiet && f.good) {
+			if s := amount(f.spans); s != "" && (!quiet || !f.good) {
 				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
 			}
 		}
 		if r.Metrics > 0 {
 			fmt.Fprintf(w, "%smetrics of %s rejected\n", prefix(r.To, redirected), countProcesses(r.Metrics))
 		}
-		if r.Err != nil && !(quiet && isAway(r.Err)) {
+		if r.Err != nil && (!quiet || !isAway(r.Err)) {
 			left = true
 			if why := prefix(r.To, redirected) + withHint(r.Err); why != last { // usually the same for spans and metrics
 				fmt.Fprintln(w, why)

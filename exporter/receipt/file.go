@@ -21,7 +21,7 @@ func ReplaceFile(name string, contents []byte) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	f, partial, err := createPartial(dir)
 	if err != nil {
 		return err

@@ -218,7 +218,7 @@ func (s *Store) open() error {
 	}
 	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(s.path)}).EscapedPath() + "?_pragma=journal_mode(wal)&"
 	err := s.faults.last
-	if s.faults.n < 2 {
+	if s.n < 2 {
 		if err = s.connect(dsn); !isDamaged(err) && !errors.Is(err, errOtherVersion) {
 			return err
 		}
@@ -293,7 +293,7 @@ func (s *Store) transaction(run func() error) (err error) {
 // noteDamage has the database opened again after an error that says that it is damaged.
 func (s *Store) noteDamage(err error) {
 	if s.path != "" && isDamaged(err) {
-		s.stale, s.faults = true, faults{s.faults.n + 1, err}
+		s.stale, s.faults = true, faults{s.n + 1, err}
 	}
 }
 
