@@ -170,7 +170,10 @@ func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
 // answer appends the events of a message of the model.
 func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	l := &d.line
-	retries := len(s.end) > 0 && s.end[0].Failed
+	var failed Instant // when the attempt before did
+	if len(s.end) > 0 && s.end[0].Failed {
+		failed = s.end[0].Time
+	}
 	if s.end = nil; !s.running {
 		dst = d.beginRun(s, dst)
 	}
@@ -185,8 +188,8 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		s.end = hold(Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: true, Status: l.stop, Text: l.fault})
 		return dst
 	}
-	if retries {
-		dst = append(dst, Event{Kind: Notice, Session: s.id, Time: start.Time, Notice: semconv.EventRetry})
+	if failed > 0 { // the wait for the next attempt is the call's
+		dst = append(dst, Event{Kind: Notice, Session: s.id, Time: failed, Notice: semconv.EventRetry})
 	}
 	dst = append(dst, start)
 	ended := l.Time
