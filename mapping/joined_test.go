@@ -29,6 +29,19 @@ type joinedStream struct {
 // root maps the stream and returns its last root.
 func (s joinedStream) root(t *testing.T) *tracepb.Span {
 	t.Helper()
+	spans := s.spans(t)
+	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool {
+		return strings.HasPrefix(s.Name, "invoke_agent") && len(s.ParentSpanId) == 0
+	})
+	if i < 0 {
+		t.Fatal("no root")
+	}
+	return spans[i]
+}
+
+// spans maps the stream.
+func (s joinedStream) spans(t *testing.T) []*tracepb.Span {
+	t.Helper()
 	now := s.start
 	m, err := mapping.New(mapping.Options{
 		Now: func() time.Time { return now }, Process: s.process,
@@ -49,14 +62,7 @@ func (s joinedStream) root(t *testing.T) *tracepb.Span {
 		spans = append(spans, decoded(t, m.Map([]byte(line)))...)
 		now = now.Add(s.tick)
 	}
-	spans = append(spans, decoded(t, m.Close(false))...)
-	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool {
-		return strings.HasPrefix(s.Name, "invoke_agent") && len(s.ParentSpanId) == 0
-	})
-	if i < 0 {
-		t.Fatal("no root")
-	}
-	return spans[i]
+	return append(spans, decoded(t, m.Close(false))...)
 }
 
 // tokens returns the totals of the run and of the session, "unknown" for those that are not
@@ -158,5 +164,50 @@ func TestCopilotLogTokens(t *testing.T) {
 		if version := attr(root, "spantee.agent.version").GetStringValue(); (version == "1.0.102") != (logs != "") {
 			t.Errorf("with the log %q: version %q", logs, version)
 		}
+	}
+}
+
+// A command has the times that the session log states of it, and the chat that made it ends when
+// the model had asked for it. A command that ran before, or is not in the log, has its lines' times.
+func TestCodexLogTimes(t *testing.T) {
+	const thread = "01a2234c-61fb-73b3-95b5-8ef1a2f563a9"
+	born := time.UnixMilli(0x01a2234c61fb)
+	item := func(subtype, id, command, more string) string {
+		return fmt.Sprintf(`{"type":"item.%s","item":{"id":%q,"type":"command_execution","command":"/bin/bash -lc '%s'","status":"in_progress"%s}}`+"\n", subtype, id, command, more)
+	}
+	lines := []string{
+		`{"type":"thread.started","thread_id":"` + thread + `"}` + "\n", `{"type":"turn.started"}` + "\n", // at 0 and 1 s
+		"\n", "\n", "\n", "\n", item("started", "item_0", "make a", ""), item("started", "item_1", "make b", ""), // at 6 and 7
+		item("completed", "item_0", "make a", `,"exit_code":0`), item("completed", "item_1", "make b", `,"exit_code":0`), // at 8 and 9
+		`{"type":"turn.completed","usage":{"input_tokens":10,"cached_input_tokens":0,"output_tokens":2}}` + "\n",
+	}
+	at := func(seconds float64) time.Time { return born.Add(time.Duration(seconds * 1e9)) }
+	row := func(seconds float64, text string) string {
+		return fmt.Sprintf(`{"timestamp":%q,%s}`, at(seconds).UTC().Format("2006-01-02T15:04:05.000Z"), text) + "\n"
+	}
+	ran := func(id, command string, from, to float64) string {
+		return row(to, fmt.Sprintf(`"type":"event_msg","payload":{"type":"item_completed","item":{"type":"CommandExecution","id":%q,"command":["/bin/bash","-lc",%q],"exit_code":0},"started_at_ms":%d,"completed_at_ms":%d}`,
+			id, command, at(from).UnixMilli(), at(to).UnixMilli()))
+	}
+	log := row(0, `"type":"session_meta","payload":{"id":"`+thread+`"}`) + ran("call_0", "make a", -9, -8) +
+		row(2, `"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{}","call_id":"call_1"}`) + ran("call_1", "make a", 3, 5)
+	for name, c := range map[string]struct {
+		log  string
+		want []string
+	}{
+		"with its log": {log, []string{"execute_tool shell make 3.000-5.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-2.000"}},
+		"alone":        {"", []string{"execute_tool shell make 6.000-8.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-6.000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, s := range (joinedStream{lines: lines, start: born, tick: time.Second, logs: map[string]string{"2026/11/28/rollout-2026-11-28T17-55-38-" + thread + ".jsonl": c.log}}).spans(t) {
+				if !strings.HasPrefix(s.Name, "invoke_agent") {
+					got = append(got, strings.Replace(times(s, born), "chat ", "chat gpt-5 ", 1))
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -164,7 +164,7 @@ func (m *Mapper) apply(a *agent.Agent) {
 			if r != nil && ev.Time != 0 {
 				r.at(ev)
 			}
-		case agent.RunEnd:
+		case agent.RunEnd, agent.ToolEnd:
 			m.complete(a, ev)
 			m.sessions.dispatch(a, ev)
 		default:

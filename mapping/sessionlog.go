@@ -19,7 +19,7 @@ func (m *Mapper) SessionLog(session string) (folders agent.Folders, pattern stri
 	return s.agent.LogOf(session)
 }
 
-// complete adds to the end of a run what only the session's log has.
+// complete adds to the end of a run, or of a call, what only the session's log has.
 func (m *Mapper) complete(a *agent.Agent, end *agent.Event) {
 	s := m.sessions.find(a, end.Session)
 	if m.opts.ReadLog == nil || m.opts.replay() || s.run == nil {

@@ -143,7 +143,7 @@ func (r *run) toolRuns(ev *agent.Event) {
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant) {
 	t := r.tools[string(ev.ID)]
 	end, sooner := r.endedAt(ev, at), ev.Known == agent.Inferred
-	if t != nil && end.at < t.start.at {
+	if t != nil && end.at < t.start.at && ev.Start == 0 {
 		end = at
 	}
 	start := end
@@ -160,6 +160,10 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	case ev.Start != 0:
 		r.correctStart(t, start)
 		t.start = later(t.start, start)
+		if caller := inv.caller(); caller != nil && caller == t.turn && ev.Asked != 0 {
+			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
+			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.log.last)+quantum))
+		}
 	case ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
 		end, sooner = earlier(t.start.plus(ev.Length), end), false
 	case ev.Length > 0 && r.agent.EndsOnTime:

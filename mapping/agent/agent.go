@@ -202,13 +202,14 @@ type learner interface {
 	learn(session string, since Instant, rows []byte) (start Event, ok bool)
 }
 
-// A completer is the decoder of a stream whose results lack what the session log has.
+// A completer is the decoder of a stream whose ends, of runs or of calls, lack what the session log has.
 type completer interface {
 	complete(end *Event, session string, since Instant, log func(session string) []byte)
 }
 
 // Complete adds to the end of a run what it lacks, such as token counts, from the log of its
-// session and those of its sub-agents. since is when the run began.
+// session and those of its sub-agents, and to the end of a call its times. since is when the
+// run began.
 func (d *Decoder) Complete(end *Event, session string, since Instant, log func(session string) []byte) {
 	if stream, lacks := d.objectDecoder.(completer); lacks {
 		stream.complete(end, session, since, log)

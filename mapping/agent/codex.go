@@ -21,7 +21,7 @@ var codex = Agent{
 	Packages: []string{"@openai/codex"},
 	Provider: "openai",
 	objects: func() objectDecoder {
-		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
+		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}, timed: map[string]bool{}}
 	},
 	Joined: &codexLog,
 	resume: []string{"resume"},
@@ -57,6 +57,7 @@ type codexDecoder struct {
 	own     *Usage           // of the run's thread, nil if it is not known
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
+	timed   map[string]bool  // calls of the session log whose times a call has got
 	begun   bool             // a run has begun and not ended
 	early   held             // notices, until the next run begins or ends
 }

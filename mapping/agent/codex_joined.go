@@ -32,9 +32,42 @@ func (d *codexDecoder) learn(session string, since Instant, rows []byte) (start 
 	return start, ok
 }
 
+// logTail is how much of a log's end is read for the times of a call.
+const logTail = 256 << 10
+
+// time adds to the end of a command when it ran by Codex's own clock, and when the model had
+// asked for it. On a busy machine the stream prints both seconds later.
+func (d *codexDecoder) time(end *Event, since Instant, rows []byte) {
+	command := end.Tool.ArgumentFacts.Find(semconv.ProcessCommandLine)
+	if command == nil {
+		return
+	}
+	logs := newCodexLogDecoder()
+	decoder := Decoder{Agent: &codexLog, objectDecoder: logs}
+	asked := map[string]Instant{}
+	for row := range bytes.Lines(rows[max(0, len(rows)-logTail):]) {
+		decoder.Decode(Line{Text: row}, nil)
+		l := &logs.line
+		switch {
+		case string(l.subtype) == "function_call":
+			asked[string(l.ToolCallID)] = l.Time
+		case string(l.subtype) == "item_completed" && since <= l.Start && l.Start < l.completed && !d.timed[string(l.ID)]:
+			if own := l.tool().ArgumentFacts.Find(semconv.ProcessCommandLine); own != nil && bytes.Contains(command.Text, own.Text) {
+				end.Start, end.End, end.Asked = l.Start, l.completed, asked[string(l.ID)]
+				remember(d.timed, l.ID, true)
+				return
+			}
+		}
+	}
+}
+
 // complete implements [completer]. The thread states its total, also of earlier processes, and
 // without its sub-agents.
 func (d *codexDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
+	if end.Kind == ToolEnd {
+		d.time(end, since, log(session))
+		return
+	}
 	if !d.agents && end.SessionUsage == nil {
 		return
 	}

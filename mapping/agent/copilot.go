@@ -85,6 +85,9 @@ func newCopilotDecoder() *copilotDecoder {
 
 // complete implements [completer]. Newest builds state tokens only in the log.
 func (d *copilotDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
+	if end.Kind != RunEnd {
+		return
+	}
 	if end.Usage != nil {
 		return
 	}

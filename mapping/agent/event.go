@@ -59,7 +59,7 @@ const (
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
 	ToolRuns        // a call, which may have waited for others, runs: ID
-	ToolEnd         // ID, Tool, Length, Start, End
+	ToolEnd         // ID, Tool, Length, Start, End, Asked
 	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query if the line has it, Status, Failed
@@ -86,6 +86,7 @@ type Event struct {
 	Late    bool    // Time is not when the line was printed: in a live stream, its arrival tells more
 	Start   Instant // when it began by the agent's own clock, if that was before it was printed
 	End     Instant // when it ended by that clock, if it states that
+	Asked   Instant // ToolEnd: when the model had asked for the call, if that is known
 	Arrival Instant // when its line came
 	Type    string  // of its line, if unknown; set by Decoder
 
