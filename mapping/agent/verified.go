@@ -8,4 +8,7 @@ var verified = map[string]string{
 	"codex":       "0.171.0",
 	"claude-code": "2.1.332",
 	"copilot-cli": "1.0.102",
+	"gemini-cli":  "0.61.0",
+	"opencode":    "1.18.34",
+	"qwen-code":   "0.24.4",
 }
