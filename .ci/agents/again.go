@@ -127,7 +127,7 @@ func mapAgain(spantee string, runs []*keptRun, into func(*keptRun) (string, erro
 	results := make([]*result, len(runs))
 	failures := make([]error, len(runs))
 	var wait sync.WaitGroup
-	room := make(chan struct{}, 3*runtime.NumCPU()) // most of the time they wait
+	room := make(chan struct{}, 6*runtime.NumCPU()) // most of the time they wait
 	for i, k := range runs {
 		room <- struct{}{}
 		wait.Go(func() {
