@@ -127,7 +127,7 @@ func mapAgain(spantee string, runs []*keptRun, into func(*keptRun) (string, erro
 	results := make([]*result, len(runs))
 	failures := make([]error, len(runs))
 	var wait sync.WaitGroup
-	room := make(chan struct{}, 3*runtime.NumCPU()) // most of the time they wait
+	room := make(chan struct{}, 6*runtime.NumCPU()) // most of the time they wait
 	for i, k := range runs {
 		room <- struct{}{}
 		wait.Go(func() {
@@ -402,10 +402,7 @@ func (p *player) follow(spantee, dir string) error {
 	for i := range p.growth[1:] { // longer than any pause
 		idle = max(idle, time.Duration((p.growth[i+1].at-p.growth[i].at+3)*float64(time.Second)))
 	}
-	args := slices.Concat([]string{"follow", "--idle", idle.String()}, spanteeArgs(dir, wayFollow))
-	if !p.past {
-		args = append(args, "--since", "2000-01-01")
-	}
+	args := slices.Concat([]string{"follow", "--idle", idle.String(), "--since", "2000-01-01"}, spanteeArgs(dir, wayFollow))
 	for _, folder := range p.k.entry.Logs {
 		args = append(args, filepath.Join(p.home, folder))
 	}
@@ -415,7 +412,7 @@ func (p *player) follow(spantee, dir string) error {
 		return err
 	}
 	grew := p.grow(p.k.info.Start, forever)
-	for end := time.Now().Add(idle + 10*time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(idle + time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		all, err := readSpans(filepath.Join(dir, wayFollow+".spans.jsonl"))
 		if err == nil && len(p.k.roots(all)) >= len(p.k.sc.Parts[p.k.info.Part].Prompts) {
 			break

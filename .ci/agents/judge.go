@@ -50,6 +50,7 @@ type verdict struct {
 	Way      string
 	Findings []finding
 	Times    *attribution
+	spans    []*span
 }
 
 func (v *verdict) wrong(cell, format string, args ...any) {
@@ -155,6 +156,7 @@ func (k *keptRun) judge(way string, all map[string]*span, said string) *verdict 
 	for _, root := range roots {
 		spans = append(spans, root.below()...)
 	}
+	v.spans = spans
 	k.judgeRoot(v, roots[len(roots)-1])
 	k.judgeModel(v, spans)
 	k.judgeTokens(v, roots, spans)

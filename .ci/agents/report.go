@@ -45,6 +45,9 @@ func (k *keptRun) judgeAll(dir string) (*result, error) {
 // errWrong says that something is wrong that was printed.
 var errWrong = errors.New("not all is right")
 
+// maxDrawn is how many runs are drawn: more are no help.
+const maxDrawn = 4
+
 // report prints the results, and writes them down if that is wanted.
 func report(results []*result, p *plan) error {
 	x, err := readExceptions(exceptionsText)
@@ -55,6 +58,9 @@ func report(results []*result, p *plan) error {
 	for _, r := range results {
 		x.excuse(r)
 		r.print(os.Stdout)
+		if len(results) <= maxDrawn && len(r.verdicts) > 0 {
+			r.printTruth(os.Stdout)
+		}
 		right = right && !slices.ContainsFunc(r.verdicts, func(v *verdict) bool { return !v.right() })
 	}
 	summarize(os.Stdout, results)
@@ -137,6 +143,52 @@ func (r *result) print(w io.Writer) {
 				fmt.Fprintln(w)
 			}
 		}
+	}
+}
+
+// printTruth writes what was true and what the live trace says, side by side.
+func (r *result) printTruth(w io.Writer) {
+	start := r.run.info.Start
+	var truth, drawn []string
+	for _, q := range r.run.requests {
+		line := fmt.Sprintf("%6.2f to %6.2f  model", q.Received-start, max(q.End, q.Last, q.Received)-start)
+		switch {
+		case q.failed() && q.Dropped:
+			line += ", broke off"
+		case q.failed():
+			line += fmt.Sprintf(", HTTP %d", q.Status)
+		case q.Usage != nil:
+			line += fmt.Sprintf(", %d in, %d out", q.Usage.Input, q.Usage.Output)
+		}
+		truth = append(truth, line)
+	}
+	for _, c := range r.run.commands {
+		end := c.End
+		if end == 0 {
+			end = r.run.info.End
+		}
+		truth = append(truth, fmt.Sprintf("%6.2f to %6.2f  command %s, exit %d", c.Begin-start, end-start, c.Name, c.Exit))
+	}
+	v := r.verdicts[0]
+	for _, s := range v.spans {
+		line := fmt.Sprintf("%6.2f to %6.2f  %s", s.Start-start, s.End-start, s.Name)
+		if s.Failed {
+			line += ": " + s.Message
+		}
+		drawn = append(drawn, line)
+	}
+	slices.Sort(truth)
+	slices.Sort(drawn)
+	fmt.Fprintf(w, "  %-44s %s\n", "the truth, in seconds", v.Way+"'s trace")
+	for i := range max(len(truth), len(drawn)) {
+		var left, right string
+		if i < len(truth) {
+			left = truth[i]
+		}
+		if i < len(drawn) {
+			right = drawn[i]
+		}
+		fmt.Fprintf(w, "  %-44s %s\n", left, right)
 	}
 }
 
