@@ -44,7 +44,7 @@ func holdLine(in []byte, n int) []byte {
 // made the call, the start of the next one), that is marked, or right by the other clock.
 func TestHeldLine(t *testing.T) {
 	t.Parallel()
-	tried, held := oneIn(5), 0
+	tried, held := oneIn(2), 0
 	for name, in := range fixtures(t) {
 		if !strings.HasPrefix(short(name), "cursor/") {
 			continue
