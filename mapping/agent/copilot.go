@@ -139,6 +139,7 @@ type copilotCall struct {
 	fault        string // the type of an error after which nothing came
 	faultText    []byte
 	retries      bool  // that error was a failed attempt, which may be repeated
+	again        bool  // it is repeated
 	failed       Facts // of that attempt
 }
 
@@ -450,6 +451,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Kept().Facts
 		l.Kind = Notice
 	case "assistant.turn_retry":
+		d.call().again = true
 		if !d.retry() {
 			l.Kind, l.Notice = Notice, semconv.EventRetry
 		}
@@ -522,6 +524,10 @@ func (d *copilotDecoder) asks(dst []Event) []Event {
 	l := &d.line
 	c := d.call()
 	if d.retry() {
+		return append(dst, l.Event)
+	}
+	if c.again { // the same call, whatever the attempt before it has said
+		c.again, l.Kind = false, Notice
 		return append(dst, l.Event)
 	}
 	if c.begun && (c.message != nil || c.ended) {
