@@ -167,6 +167,7 @@ type caller struct {
 type failure struct {
 	reported   bool
 	kind, text string
+	httpStatus int64
 }
 
 // Short names for values of error.type.
@@ -313,14 +314,15 @@ type turn struct {
 	thinks     bool   // a block of thinking has not ended
 	timedOut   bool   // shells in the background have timed out since the last output
 
-	compacted bool // the agent shortened its context before
-	errorType string
-	failure   string // the agent's words for that
-	response  response
-	said      [2]tally        // by textKind
-	log       *eventLog       // nil once the turn has its span
-	asked     []content.Value // the messages it answers
-	callPart  []content.Value // the tool call that ends it
+	compacted  bool // the agent shortened its context before
+	errorType  string
+	failure    string // the agent's words for that
+	httpStatus int64
+	response   response
+	said       [2]tally        // by textKind
+	log        *eventLog       // nil once the turn has its span
+	asked      []content.Value // the messages it answers
+	callPart   []content.Value // the tool call that ends it
 }
 
 // A turnState is how far a turn has come. The states are in order, except that a turn
