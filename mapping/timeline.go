@@ -252,11 +252,13 @@ type question struct {
 
 // busy is the time in which tools run.
 type busy struct {
-	running   int                          // calls in flight
-	intervals []struct{ from, to instant } // the latest ones, without overlaps
+	running   int        // calls in flight
+	intervals []interval // the latest ones, without overlaps
 	total     instant
 	ended     moment // when a call last ended, none if none has
 }
+
+type interval struct{ from, to instant }
 
 // maxIntervals is how many intervals are kept for merging with a later one.
 const maxIntervals = 64
@@ -276,7 +278,7 @@ func (b *busy) add(start, end moment) {
 	if n == maxIntervals {
 		n = copy(b.intervals, b.intervals[1:])
 	}
-	b.intervals = append(b.intervals[:n], struct{ from, to instant }{from, to})
+	b.intervals = append(b.intervals[:n], interval{from, to})
 }
 
 // current returns the turn in which the model works or has answered, nil if there is none.

@@ -266,10 +266,10 @@ class Reader {
 
   // callTool: the first tool call ends the turn's chat. A call with another
   // model_call_id belongs to another model call, even if that said nothing.
-  callTool(tool, id) {
+  callTool(tool, id, beside = false) {
     this.goOn();
     const { turn } = this;
-    const another = turn?.ended && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
+    const another = turn?.ended && !beside && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
     if (!turn || another) this.beginTurn();
     this.turn.id ??= id;
     this.turn.tools++;
@@ -305,10 +305,14 @@ class Reader {
     const body = Object.values(result).find((value) => isObject(value)) ?? {};
     const took = own || Number(body.durationMs ?? body.executionTime ?? 0);
     const id = idOf(o);
-    let tool = this.open.get(id);
+    let tool = this.open.get(id), late = false;
     if (!tool) {
-      tool = { id, kind, start: stamped ? at - took : at, guessed: false };
-      this.callTool(tool, o.model_call_id);
+      const start = stamped ? at - took : at;
+      // The model waits while a call runs: it made this one with that.
+      const beside = start < at && (this.open.size > 0 || this.tools.some((t) => t.start <= start && start < t.end));
+      late = beside && this.open.size === 0; // printed after the calls that it ran beside
+      tool = { id, kind, start, guessed: late };
+      this.callTool(tool, o.model_call_id, beside);
     } else if (stamped && took > 0) {
       const turn = this.turns[tool.turn];
       const open = turn === this.turn && !turn.settled;
@@ -332,7 +336,7 @@ class Reader {
       failed: (outcome !== null && VARIANTS.has(outcome) && !SUCCESSES.has(outcome)) || said.isError === true,
       exitCode: typeof said.exitCode === 'number' && !background ? said.exitCode : null,
     });
-    if (at >= this.waitingSince) this.waitFrom(at, stated && at - tool.start - took > 60);
+    if (at >= this.waitingSince) this.waitFrom(at, late || (stated && at - tool.start - took > 60));
     if (background) {
       const task = String(said.shellId ?? said.agentId);
       const early = this.nested.find((n) => n.task === task); // it ended before its call did
