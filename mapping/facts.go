@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
@@ -60,6 +61,20 @@ func (r *run) takeAnswer(end *agent.Event) {
 		r.main.dialog.answer, lost = c.String(end.Text)
 		r.content.Lost += lost
 	}
+}
+
+// takeError keeps what an agent says of its error.
+func (r *run) takeError(ev *agent.Event) {
+	r.takeErrorText(ev.Text)
+	r.failure.httpStatus = cmp.Or(httpStatus(ev), r.failure.httpStatus)
+}
+
+// httpStatus returns the HTTP status of a model call that failed, 0 if it is not known.
+func httpStatus(ev *agent.Event) int64 {
+	if fact := ev.Facts.Find(semconv.HTTPResponseStatus); fact != nil {
+		return fact.Int
+	}
+	return 0
 }
 
 // takeErrorText keeps an agent's error message.

@@ -29,6 +29,9 @@ func (r *run) endRoot(at moment, errorType string, took instant) {
 	if r.evicted {
 		a.bool(semconv.EndedEarly, true)
 	}
+	if errorType != "" && r.failure.httpStatus != 0 {
+		r.facts.Set(agent.Fact{Key: semconv.HTTPResponseStatus, Int: r.failure.httpStatus})
+	}
 	r.stream.facts(a, r.facts, nil)
 	if r.startup > 0 && !r.clock.recording() {
 		a.int(semconv.StartupMillis, int64(r.startup/agent.Milliseconds))

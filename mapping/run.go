@@ -113,7 +113,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.failure.reported, r.failure.kind = true, ev.Status
-		r.takeErrorText(ev.Text)
+		r.takeError(ev)
 		r.notice(inv, ev, at)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -168,7 +168,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
-		r.takeErrorText(end.Text)
+		r.takeError(end)
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
@@ -189,7 +189,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 			if latest.at > at.at {
 				broke = at.between(latest)
 			}
-			t.failure = r.failure.text
+			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
 			r.closeTurn(inv, broke, errorType)
 		default:
 			r.closeIdle(inv, latest)
@@ -223,7 +223,7 @@ func (r *run) abandon(at moment, why string) {
 		case t != nil, !r.requests && inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at.at-inv.wait.at >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			t := r.openTurn(inv, at, nil)
 			t.takeNotices(r)
-			t.failure = r.failure.text
+			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
 			r.closeTurn(inv, at, broke)
 		}
 	}

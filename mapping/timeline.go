@@ -167,6 +167,7 @@ type caller struct {
 type failure struct {
 	reported   bool
 	kind, text string
+	httpStatus int64
 }
 
 // Short names for values of error.type.
@@ -251,11 +252,13 @@ type question struct {
 
 // busy is the time in which tools run.
 type busy struct {
-	running   int                          // calls in flight
-	intervals []struct{ from, to instant } // the latest ones, without overlaps
+	running   int        // calls in flight
+	intervals []interval // the latest ones, without overlaps
 	total     instant
 	ended     moment // when a call last ended, none if none has
 }
+
+type interval struct{ from, to instant }
 
 // maxIntervals is how many intervals are kept for merging with a later one.
 const maxIntervals = 64
@@ -275,7 +278,7 @@ func (b *busy) add(start, end moment) {
 	if n == maxIntervals {
 		n = copy(b.intervals, b.intervals[1:])
 	}
-	b.intervals = append(b.intervals[:n], struct{ from, to instant }{from, to})
+	b.intervals = append(b.intervals[:n], interval{from, to})
 }
 
 // current returns the turn in which the model works or has answered, nil if there is none.
@@ -313,14 +316,15 @@ type turn struct {
 	thinks     bool   // a block of thinking has not ended
 	timedOut   bool   // shells in the background have timed out since the last output
 
-	compacted bool // the agent shortened its context before
-	errorType string
-	failure   string // the agent's words for that
-	response  response
-	said      [2]tally        // by textKind
-	log       *eventLog       // nil once the turn has its span
-	asked     []content.Value // the messages it answers
-	callPart  []content.Value // the tool call that ends it
+	compacted  bool // the agent shortened its context before
+	errorType  string
+	failure    string // the agent's words for that
+	httpStatus int64
+	response   response
+	said       [2]tally        // by textKind
+	log        *eventLog       // nil once the turn has its span
+	asked      []content.Value // the messages it answers
+	callPart   []content.Value // the tool call that ends it
 }
 
 // A turnState is how far a turn has come. The states are in order, except that a turn

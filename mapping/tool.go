@@ -40,7 +40,8 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	if turn := inv.current(); turn != nil && turn.otherCall(ev.ModelCallID) { // the model call before had only text
 		r.closeTurn(inv, turn.lastWord(start), "")
 	}
-	if inv.current() == nil && r.impliesModelCall(inv, ev.ModelCallID) {
+	beside := ev.Kind == agent.ToolEnd && start.at < at.at && inv.ran(start.at) // a call of the turn that made it
+	if inv.current() == nil && !beside && r.impliesModelCall(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}
 	if turn := inv.current(); turn != nil {
@@ -89,6 +90,11 @@ func (r *run) impliesModelCall(inv *invocation, call []byte) bool {
 		return inv.turn.response.id != string(call)
 	}
 	return inv.busy.running == 0 && (inv.caller() == nil || !r.agent.TurnEnds)
+}
+
+// ran reports whether a call ran at an instant: the model waited for it then.
+func (inv *invocation) ran(at instant) bool {
+	return inv.busy.running > 0 || slices.ContainsFunc(inv.busy.intervals, func(i interval) bool { return i.from <= at && at < i.to })
 }
 
 // learn records what a line states about a call's arguments.
@@ -153,6 +159,8 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	missing := t == nil
 	if ev.Start != 0 {
 		start = earlier(r.stated(ev.Start), end)
+	} else if missing && start.at < end.at && inv.busy.running == 0 && inv.ran(start.at) { // printed after the calls that it ran beside
+		start, end = start.inferred(), end.inferred()
 	}
 	switch {
 	case missing:

@@ -200,6 +200,7 @@ func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	t.takeNotices(r)
 	if ev.Failed {
 		t.failure, _ = r.stream.capture.String(ev.Text)
+		t.httpStatus = httpStatus(ev)
 		r.closeTurn(inv, at, ev.Status)
 		return
 	}
@@ -336,6 +337,9 @@ func (r *run) finishTurn(t *turn) {
 	span.errorType = t.errorType
 	if t.errorType != "" {
 		span.status = t.failure
+		if t.httpStatus != 0 {
+			a.int(semconv.HTTPResponseStatus, t.httpStatus)
+		}
 	}
 	span.events = t.log.own.events
 	if c := r.stream.capture; c.Full() {

@@ -121,6 +121,7 @@ class Comparison {
       this.same('finish reason', [turn.finish], a['gen_ai.response.finish_reasons']);
       this.same('failed', turn.finish === 'error', chat.failed);
       if (turn.guessedEnd && this.run.stamped) this.same('marked', true, a['spantee.time.estimated']);
+      if (turn.inferredStart && this.run.stamped) this.same('how its start is known', 'inferred', a['spantee.time.start']);
       this.hasReason(chat);
       this.compareFirstChunk(turn, a);
       const events = family.filter((span) => span === chat || span.parent === chat.id).flatMap((span) => span.events);
@@ -131,13 +132,13 @@ class Comparison {
   }
 
   // "A time to first chunk that would be a guess is left out": in a recording
-  // that of a run's first turn is one, and so are that of a delta without a stamp
-  // and that of a flush, which is printed when all of it has been said. It is the whole
+  // that of a run's first turn is one, and so are that of a turn whose start is
+  // inferred, that of a delta without a stamp and that of a flush, which is printed when all of it has been said. It is the whole
   // wait, "retries and lost connections included".
   compareFirstChunk(turn, attributes) {
     const key = 'gen_ai.response.time_to_first_chunk';
     const said = attributes[key];
-    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstMeasured || turn.first > turn.end) {
+    if (!this.run.stamped || turn.guessedStart || turn.inferredStart || turn.first === null || !turn.firstMeasured || turn.first > turn.end) {
       if (said !== undefined) this.say('time to first chunk', 'nothing', said);
       return;
     }

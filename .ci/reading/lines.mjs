@@ -38,10 +38,13 @@ function objects(line) {
 }
 
 // unescape doubles a backslash that begins no JSON escape: the C:\ws of a Windows
-// path that something wrote into a string as it was must not lose a whole line.
+// path that something wrote into a string as it was must not lose a whole line. Nor must a tab.
 function unescape(json) {
-  return json.replace(/\\(.)/g, (pair, c) => ('"\\/bfnrtu'.includes(c) ? pair : '\\' + pair));
+  return json.replace(/\\(.)/g, (pair, c) => ('"\\/bfnrtu'.includes(c) ? pair : '\\' + pair))
+    .replace(STRING, (string) => string.replaceAll('\t', '\\t'));
 }
+
+const STRING = /"(?:[^"\\]|\\.)*"/g;
 
 export function isObject(value) {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -63,6 +66,23 @@ function provesAnother(o) {
     'mcp_servers' in o || 'toolName' in o || 'finalText' in o || 'sessionId' in o;
 }
 
+// linesOf returns how many lines have the event that begins at a line. One that ends inside
+// a string had a line break of a text written as it is: it goes on until the whole is JSON.
+// Where a new event begins before, or there is no end within 1 MiB, each line is its own.
+function linesOf(lines, first) {
+  let text = lines[first];
+  if (!/^\s*\{"/.test(text) || !endsInString(text)) return 1;
+  for (let i = first + 1; i < lines.length && !/^\s*\{"/.test(lines[i]); i++) {
+    text += '\\n' + lines[i];
+    if (text.length > 1 << 20) return 1;
+    if (objects(text).length > 0) return i - first + 1;
+  }
+  return 1;
+}
+
+// endsInString: what is left without whole strings has a quote.
+const endsInString = (text) => text.replace(STRING, '').includes('"');
+
 // readRuns returns the runs of a recording in the order in which they begin. A
 // run is everything of one session from an init to its result; what comes after
 // the result and before the next init stays with the run, in after.
@@ -70,9 +90,12 @@ export function readRuns(text) {
   const sessions = new Map();
   const runs = [];
   let badLines = 0;
-  for (const raw of text.replace(/^\ufeff/, '').split('\n')) {
-    const line = raw.replace(/\r$/, '');
-    if (line.trim() === '') continue;
+  const lines = text.replace(/^\ufeff/, '').split('\n').map((raw) => raw.replace(/\r$/, ''));
+  for (let i = 0; i < lines.length; i++) {
+    if (lines[i].trim() === '') continue;
+    const count = [...sessions.values()].some((run) => run.lines.some(({ o }) => provesCursor(o))) ? linesOf(lines, i) : 1;
+    const line = lines.slice(i, i + count).join('\\n');
+    i += count - 1;
     const typed = objects(line).filter((o) => typeof o.type === 'string');
     if (typed.length === 0) badLines++;
     for (const o of typed) {

@@ -23,12 +23,15 @@ function logs(path) {
   return readdirSync(path).sort().flatMap((name) => (/\.jsonl$/.test(name) || statSync(join(path, name)).isDirectory() ? logs(join(path, name)) : []));
 }
 
-// rows returns the rows with an instant: what is cut, or has none, says nothing of a run.
+// rows returns the rows with an instant: what is cut, or has none, says nothing of a run. But
+// what a session has cost is what it had when the row before was written.
 function rows(text) {
+  let at;
   return text.split('\n').flatMap((line) => {
     try {
       const row = JSON.parse(line);
-      return row?.timestamp === undefined ? [] : [{ ...row, at: Date.parse(row.timestamp) }];
+      at = row?.timestamp === undefined ? at : Date.parse(row.timestamp);
+      return row?.timestamp === undefined && row?.type !== 'cost-state' ? [] : [{ ...row, at }];
     } catch {
       return [];
     }
@@ -146,6 +149,10 @@ function first() {
   };
 }
 
+// queued tells what waited for an agent at work: the user's words, or the end of a background task.
+const queued = (row) => row.type === 'attachment' && row.attachment?.type === 'queued_command';
+const tooManyTurns = (row) => row.type === 'attachment' && row.attachment?.type === 'max_turns_reached';
+
 // told returns what an attachment tells an agent at work in the program's name.
 const told = (row) => (row.type === 'attachment' && row.attachment?.commandMode === 'task-notification');
 
@@ -173,34 +180,44 @@ function answered(run) {
 
 function claudeRuns(session) {
   const runs = [];
-  let run, begun, stated = false;
+  let run, begun, stated = false, total = 0, paid = 0; // for so many of the runs
   for (const [i, row] of session.entries()) {
     row.stated = stated ||= Boolean(row.message?.stop_reason) && row.message.model !== '<synthetic>';
     const said = row.type === 'user' ? words(row) : '';
     if (told(row) && run && answered(run)) {
       run = [];
-      begun = { command: true, closed: false, rows: run };
+      begun = { command: true, closed: false, rows: run, notes: [] };
       runs.push(begun);
     }
     const prompt = row.type === 'user' && !row.isMeta && !row.isCompactSummary && said !== '' && !LOCAL.test(said) &&
       !said.startsWith('[Request interrupted by user');
     if (prompt && (!run || begun.closed || (row.origin?.kind === 'task-notification' ? answered(run) : !(row.steers = steers(run, session.slice(i)))))) {
       run = [];
-      begun = { command: /^<command-(name|message)>/.test(said), closed: false };
+      begun = { command: /^<command-(name|message)>/.test(said), closed: false, notes: [] };
       runs.push(Object.assign(begun, { rows: run }));
     }
     if (run && (row.type === 'user' || row.type === 'assistant') && !LOCAL.test(said)) run.push(row);
+    if (run && (row.type === 'api-request' || queued(row) || tooManyTurns(row))) begun.notes.push(row);
+    if (run && tooManyTurns(row)) begun.closed = true;
+    if (row.type === 'cost-state') {
+      // It grows with the session. What several runs share is nobody's.
+      if (runs.length === paid + 1) begun.cost = row.totalCostUSD - (row.totalCostUSD < total ? 0 : total);
+      [total, paid] = [row.totalCostUSD, runs.length];
+    }
     if (said.startsWith('[Request interrupted by user')) begun.closed = true;
   }
   const worked = (row) => row.isMeta || row.type === 'assistant';
-  return runs.filter(({ command, rows }) => !command || rows.some(worked)).map(({ rows }) => claudeWork(rows));
+  return runs.filter(({ command, rows }) => !command || rows.some(worked)).map(({ rows, notes, cost }) => ({ ...claudeWork(rows, notes), cost }));
 }
 
-// claudeWork reads the rows of one agent from its prompt to its last word.
-function claudeWork(rows) {
+// claudeWork reads the rows of one agent from its prompt to its last word. Notes are the rows
+// beside them that tell when its model was asked, or that it was stopped.
+function claudeWork(rows, notes = []) {
   const work = { session: rows[0].sessionId, start: rows[0].at, end: rows[0].at, complete: false, failed: false, calls: [], turns: [], agents: [] };
   let asked = rows[0].at;
-  for (const row of rows) {
+  for (const row of [...rows, ...notes].sort((a, b) => a.at - b.at)) {
+    if (tooManyTurns(row)) Object.assign(work, { end: row.at, interrupted: true });
+    if (row.type === 'api-request' || queued(row)) asked = row.at;
     const results = blocks(row).filter((block) => block.type === 'tool_result');
     for (const result of results) {
       const call = work.calls.find((c) => c.id === result.tool_use_id && c.end === null);
@@ -208,7 +225,7 @@ function claudeWork(rows) {
     }
     if (results.length > 0) work.end = row.at;
     // A compaction is no reason for the model to go on: it waited since its last call.
-    if (row.type === 'user' && !row.isCompactSummary && !row.steers) asked = row.at;
+    if (row.type === 'user' && !row.isCompactSummary) asked = row.at;
     if (row.type === 'user' && words(row).startsWith('[Request interrupted by user')) Object.assign(work, { end: row.at, interrupted: true });
     if (row.type !== 'assistant' || (row.message.model === '<synthetic>' && !row.isApiErrorMessage)) continue;
     claudeAnswer(work, row, asked);
@@ -283,7 +300,7 @@ function codexRuns(rows, session) {
     if (marked || p.role !== 'user') run.end = row.at;
     if (changed) run.turns.push({ model, usage: codexUsage(p.info.last_token_usage) });
     if (!marked && row.type === 'response_item' && p.role !== 'user') run.complete = p.role === 'assistant';
-    if (kind === 'event_msg/error') run.failed = true;
+    if (kind === 'event_msg/error' || (kind === 'event_msg/task_complete' && (p.error ?? null) !== null)) run.failed = true;
     if (kind === 'event_msg/turn_aborted') run.failed = true;
     if (['event_msg/task_complete', 'event_msg/turn_aborted'].includes(kind)) Object.assign(run, { complete: true, closed: true });
     codexCall(run, kind, p, row.at);
@@ -307,7 +324,7 @@ function codexItem(run, { item, started_at_ms: start, completed_at_ms: end }, at
   const failed = ['failed', 'declined'].includes(item.status) || (item.exit_code ?? 0) !== 0 || (item.error ?? null) !== null;
   const own = run.calls.find((c) => c.id === item.id);
   const running = run.calls.filter((c) => c.end === null), script = running.findLast((c) => c.script);
-  if (own) own.broken ||= failed;
+  if (own) Object.assign(own, { broken: own.broken || failed, own: { start, end } });
   if (own || (!script && running.length > 0 && item.tool === 'spawn_agent')) return;
   if (script) script.makes += 1;
   const by = script ? script.id : null;
@@ -329,8 +346,9 @@ function codexCall(run, kind, p, at) {
   } else if (call && kind.endsWith('_call_output')) {
     const said = typeof p.output === 'string' ? p.output : (p.output ?? []).map((part) => part.text ?? '').join('\n');
     const code = /(?:^|\n)(?:Process exited with code|Exit code:) (-?\d+)|"exit_code": ?(-?\d+)/.exec(said);
-    const refused = /rejected by user|^aborted by user|^Script failed/.test(said);
+    const refused = /rejected by user|^(?:Wall time: .*\n)?aborted by user|^unsupported custom tool call|^Script failed/.test(said);
     Object.assign(call, { end: at, failed: call.broken || refused || Number(code?.[1] ?? code?.[2] ?? 0) !== 0, made: said });
+    if (call.own?.end <= at) Object.assign(call, call.own); // its own clock beats the rows around it
   }
 }
 
@@ -370,7 +388,8 @@ function piMessage(run, message, stored) {
     Object.assign(run, { end: stored, complete: message.stopReason !== 'toolUse', failed: ['error', 'aborted'].includes(message.stopReason) });
   } else if (message.role === 'toolResult') {
     const call = run.calls.find((c) => c.id === message.toolCallId && c.end === null);
-    if (call) Object.assign(call, { end: message.timestamp, failed: message.isError });
+    const end = call && message.durationMs !== undefined ? call.start + message.durationMs : message.timestamp;
+    if (call) Object.assign(call, { end, failed: message.isError });
     run.end = message.timestamp;
   }
 }
@@ -394,7 +413,7 @@ function finish(run) {
   for (const turn of counted.flatMap((work) => work.turns)) {
     for (const key of Object.keys(tokens)) tokens[key] += turn.usage[key] ?? 0;
   }
-  return { ...run, failed: run.failed || !run.complete, tokens, cost: counted.flatMap((work) => work.turns).reduce((sum, turn) => sum + (turn.cost ?? 0), 0), tools: counted.flatMap((work) => work.calls).filter((call) => !call.makes).length };
+  return { ...run, failed: run.failed || !run.complete, tokens, cost: run.cost ?? counted.flatMap((work) => work.turns).reduce((sum, turn) => sum + (turn.cost ?? 0), 0), tools: counted.flatMap((work) => work.calls).filter((call) => !call.makes).length };
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -41,6 +41,8 @@ class Reader {
     this.turns = [];
     this.turn = null; // the newest turn
     this.waitingSince = run.start; // when the agent began to wait for the model
+    this.waitingGuessed = false; // it is the end of a call that was printed late
+    this.unstampedDeltas = saysTwice(run.lines);
     this.tools = [];
     this.open = new Map(); // call id → tool that has not completed
     this.approvals = [];
@@ -162,11 +164,11 @@ class Reader {
   assistant(line, next) {
     let text = textOf(line.o);
     if (text === null) return;
-    if (line.hasStamp && !('model_call_id' in line.o)) text = this.joined('text', text);
+    if ((line.hasStamp || this.unstampedDeltas) && !('model_call_id' in line.o)) text = this.joined('text', text);
     const { segment } = this;
     const interrupted = next !== undefined &&
       ((next.type === 'interaction_query' && next.subtype === 'request') || next.type === 'retry');
-    let flush = !line.hasStamp || 'model_call_id' in line.o;
+    let flush = (!line.hasStamp && !this.unstampedDeltas) || 'model_call_id' in line.o;
     if (!flush) {
       const repeats = text === segment.text;
       flush = (segment.deltas >= 2 && repeats) || (segment.deltas === 1 && repeats && interrupted) ||
@@ -227,15 +229,21 @@ class Reader {
   // start, the end of the last tool of the turn before, a notification that wakes it)".
   beginTurn() {
     // Tools that still run, or never end, are not what the model waited for.
-    if (this.turn?.ended && this.open.size > 0) this.waitingSince = Math.max(this.waitingSince, this.turn.end);
+    if (this.turn?.ended && this.open.size > 0) this.waitFrom(Math.max(this.waitingSince, this.turn.end), true);
     this.turn = {
-      start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
+      start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null, inferredStart: this.waitingGuessed,
       guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
       text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
       tools: 0, ended: false, answered: false, timedOut: false, thinks: false, last: this.waitingSince, id: undefined,
     };
     this.woken = false;
     this.turns.push(this.turn);
+  }
+
+  // waitFrom: a call whose end was printed later than its length says had ended before: when
+  // the model was asked is inferred. It is also where the model speaks while a call still runs.
+  waitFrom(at, guessed = false) {
+    Object.assign(this, { waitingSince: at, waitingGuessed: guessed });
   }
 
   // endTurn: "an approval's wait is not model time".
@@ -251,17 +259,17 @@ class Reader {
       const { answer } = this.asked;
       if (!this.turn || this.turn.ended) this.beginTurn();
       this.endTurn(this.asked.at, 'tool_call');
-      this.waitingSince = answer;
+      this.waitFrom(answer);
     }
     this.asked = null;
   }
 
   // callTool: the first tool call ends the turn's chat. A call with another
   // model_call_id belongs to another model call, even if that said nothing.
-  callTool(tool, id) {
+  callTool(tool, id, beside = false) {
     this.goOn();
     const { turn } = this;
-    const another = turn?.ended && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
+    const another = turn?.ended && !beside && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
     if (!turn || another) this.beginTurn();
     this.turn.id ??= id;
     this.turn.tools++;
@@ -297,10 +305,14 @@ class Reader {
     const body = Object.values(result).find((value) => isObject(value)) ?? {};
     const took = own || Number(body.durationMs ?? body.executionTime ?? 0);
     const id = idOf(o);
-    let tool = this.open.get(id);
+    let tool = this.open.get(id), late = false;
     if (!tool) {
-      tool = { id, kind, start: stamped ? at - took : at, guessed: false };
-      this.callTool(tool, o.model_call_id);
+      const start = stamped ? at - took : at;
+      // The model waits while a call runs: it made this one with that.
+      const beside = start < at && (this.open.size > 0 || this.tools.some((t) => t.start <= start && start < t.end));
+      late = beside && this.open.size === 0; // printed after the calls that it ran beside
+      tool = { id, kind, start, guessed: late };
+      this.callTool(tool, o.model_call_id, beside);
     } else if (stamped && took > 0) {
       const turn = this.turns[tool.turn];
       const open = turn === this.turn && !turn.settled;
@@ -324,7 +336,7 @@ class Reader {
       failed: (outcome !== null && VARIANTS.has(outcome) && !SUCCESSES.has(outcome)) || said.isError === true,
       exitCode: typeof said.exitCode === 'number' && !background ? said.exitCode : null,
     });
-    this.waitingSince = Math.max(at, this.waitingSince);
+    if (at >= this.waitingSince) this.waitFrom(at, late || (stated && at - tool.start - took > 60));
     if (background) {
       const task = String(said.shellId ?? said.agentId);
       const early = this.nested.find((n) => n.task === task); // it ended before its call did
@@ -382,7 +394,7 @@ class Reader {
     const { turn } = this;
     if (!turn || this.open.size > 0 || turn.thinks) return;
     if (turn.ended) {
-      if (!this.woken && !this.turns.some((t) => t.text.deltas + t.thinking.deltas > 0)) Object.assign(this, { waitingSince: at, woken: true });
+      if (!this.woken && !this.turns.some((t) => t.text.deltas + t.thinking.deltas > 0)) this.wake(at);
       return;
     }
     if (turn.first === null) return;
@@ -390,7 +402,12 @@ class Reader {
     this.endTurn(turn.unstamped ? (turn.last + at) / 2 : turn.last, 'stop');
     turn.guessedEnd = turn.unstamped;
     this.idle.push({ start: turn.end, end: at });
-    Object.assign(this, { waitingSince: at, woken: true });
+    this.wake(at);
+  }
+
+  wake(at) {
+    this.waitFrom(at);
+    this.woken = true;
   }
 
   // timeout: a background_shell_timeout "wakes nobody": what the model says later without a
@@ -429,6 +446,19 @@ class Reader {
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
   }
+}
+
+// saysTwice: "two unstamped assistant lines in one segment cannot both be a flush; once that
+// has been seen, all unstamped ones of that run are deltas".
+function saysTwice(lines) {
+  let said = false;
+  return lines.some(({ o, hasStamp }) => {
+    if (!KNOWN.has(o.type)) return false;
+    const says = o.type === 'assistant' && !hasStamp && !('model_call_id' in o);
+    const again = says && said;
+    said = says;
+    return again;
+  });
 }
 
 // idOf: calls "pair by toolCallId where call_id is missing, empty or no string".

@@ -386,6 +386,10 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 		case "backgroundTaskId":
 			c.Task = wordOf(r)
 			c.Background = len(c.Task) > 0
+		case "workflowRunId", "taskId": // of a Workflow, or of an item in the agent's plan, which runs nothing
+			if id := wordOf(r); len(c.Task) == 0 {
+				c.Task = id
+			}
 		case "agentId":
 			id := wordOf(r)
 			c.OutcomeFacts.word(semconv.SubagentID, id)

@@ -117,6 +117,7 @@ type codexRow struct {
 	name, namespace []byte   // of a tool
 	custom          []byte   // the input of a tool that takes a text
 	texts           [][]byte // of a message
+	kinds           [][]byte // of what the texts tell, since 0.171
 	parent, fork    []byte   // the threads that the row's one comes from
 	child           []byte   // the thread of a sub-agent
 	turn            []byte
@@ -170,8 +171,8 @@ func (d *codexLogDecoder) begin(first bool) lineReader {
 	l := &d.line
 	tool := l.tool()
 	*tool = Tool{ArgumentFacts: tool.ArgumentFacts[:0], OutcomeFacts: tool.OutcomeFacts[:0]}
-	facts, texts := l.Facts[:0], l.texts[:0]
-	*l = codexRow{texts: texts}
+	facts, texts, kinds := l.Facts[:0], l.texts[:0], l.kinds[:0]
+	*l = codexRow{texts: texts, kinds: kinds}
 	l.Tool, l.Facts = tool, facts
 	return l
 }
@@ -275,6 +276,12 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 		for range r.Elements() {
 			readMember(r, "text", func() { l.texts = append(l.texts, r.Str()) })
 		}
+	case "internal_chat_message_metadata_passthrough":
+		readMember(r, "content_item_kinds", func() {
+			for range r.Elements() {
+				l.kinds = append(l.kinds, r.Str())
+			}
+		})
 	case "message", "last_agent_message":
 		l.Text = r.Str()
 	case "arguments": // JSON in a string
@@ -499,8 +506,8 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 			t.end = held{end}
 		}
 	case typ == "message" && l.role == "user":
-		for _, text := range l.texts {
-			if bytes.HasPrefix(text, []byte("<")) || bytes.HasPrefix(text, []byte("# AGENTS.md")) {
+		for i, text := range l.texts {
+			if !l.prompts(i) {
 				continue // the surroundings
 			}
 			if !t.tasks || !t.running {
@@ -524,6 +531,14 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 		return append(dst, d.event(t, Unknown))
 	}
 	return dst
+}
+
+// prompts reports whether a text in the user's name is the user's.
+func (l *codexRow) prompts(i int) bool {
+	if len(l.kinds) == len(l.texts) {
+		return bytes.HasPrefix(l.kinds[i], []byte("user."))
+	}
+	return !bytes.HasPrefix(l.texts[i], []byte("<")) && !bytes.HasPrefix(l.texts[i], []byte("# AGENTS.md"))
 }
 
 func (d *codexLogDecoder) said(t *codexThread, kind Kind, text []byte) Event {

@@ -140,7 +140,7 @@ type copilotCall struct {
 	faultText    []byte
 	retries      bool  // that error was a failed attempt, which may be repeated
 	again        bool  // it is repeated
-	failed       Facts // of that attempt
+	failed       Facts // of that error
 }
 
 // newRun resets the state for another run of the session.
@@ -409,7 +409,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		c.ended = true
 		l.Kind, l.Final = TurnEnd, !c.tools
 		if l.Failed, l.Status = c.fault != "", c.fault; l.Failed {
-			l.Text = c.faultText
+			l.Text, l.Facts = c.faultText, c.failed
 		}
 		d.endsHere()
 		return d.holdEnd(dst)
@@ -557,7 +557,7 @@ func (d *copilotDecoder) fail(fault string) {
 	c := d.call()
 	c.retries = false
 	if c.message == nil && !c.called {
-		c.fault, c.faultText = fault, bytes.Clone(l.fault)
+		c.fault, c.faultText, c.failed = fault, bytes.Clone(l.fault), l.Kept().Facts
 	}
 	l.Kind, l.Status = RunError, fault
 	if len(l.agent) == 0 && (c.fault != "" || fault == "aborted") {
