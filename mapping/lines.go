@@ -166,13 +166,13 @@ func (l *lines) piece(p []byte, whole bool) {
 	}
 }
 
-// endEarly passes on the last line if it is a whole object: the newline may never come.
+// endEarly passes on the last line if it is a whole event: the newline may never come.
 func (l *lines) endEarly() {
 	if len(l.buf) == l.checked || l.tail != nil || l.in {
 		return
 	}
 	l.checked = len(l.buf)
-	if !bytes.HasSuffix(bytes.TrimRight(l.buf, space), []byte{'}'}) {
+	if !bytes.HasSuffix(bytes.TrimRight(l.buf, space), []byte{'}'}) || !bytes.Contains(l.buf, []byte(`"type"`)) {
 		return
 	}
 	r := jsonscan.Reader{B: l.buf}
