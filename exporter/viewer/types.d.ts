@@ -8,7 +8,7 @@ interface Session {
   input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
-interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
+interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; read: number; gone: boolean; stall: number }
 interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {

@@ -23,11 +23,13 @@ export const beginning = (text) => text.slice(0, 300).replace(/(^|\s)#{1,6} |\*\
 // what is open is taken to be running, in milliseconds.
 const recent = 10 * 60e3;
 
-// present is the time by the clock of a session's spans, in microseconds: a recording that is played has its own.
-/** @param {Session} s */
-export function present({ now, came }) {
-  if (!now) return Date.now() * 1e3;
-  return now.gone ? now.asked : now.asked + Math.max(0, Date.now() * 1e3 - came);
+// present is the time by the clock of a session's spans, in microseconds: a recording that is
+// played has its own. All that is said of a live session follows from what its process reported,
+// when that was read, and at, the time of day.
+/** @param {{ now?: Now }} s */
+export function present({ now }, at = Date.now() * 1e3) {
+  if (!now) return at;
+  return now.gone ? now.asked : now.asked + Math.max(0, at - now.read);
 }
 
 // state returns a color and words. now is in milliseconds.

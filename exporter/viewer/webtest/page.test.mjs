@@ -13,7 +13,7 @@ import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, headline, state } from "../web/words.js";
+import { activity, headline, present, state } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -213,6 +213,30 @@ test("groups are sorted, and days without runs are shown", () => {
   for (const column of ["firstP50", "-firstP50"]) assert.deepEqual(sortBy(groups, column).map((d) => d.name), ["2026-09-01", "2026-09-04"]); // what has none comes last
   assert.deepEqual(sortBy(groups, "runs").map((d) => d.runs), [1, 2]);
   assert.deepEqual(withGaps(groups).map((d) => [d.name, d.runs]), [["2026-09-01", 2], ["2026-09-02", 0], ["2026-09-03", 0], ["2026-09-04", 1]]);
+});
+
+// The process reports every second. Its last span came when the silence began, its last report a
+// second ago, which the page reads another half a second later. Its clock may be another than ours.
+test("a live session is as old as its clock says, however long it is silent", () => {
+  const says = { 1: "1s", 30: "30s", 600: "10m00s" };
+  for (const skew of [0, -3600 * s]) {
+    for (const silence of [1, 30, 600]) {
+      for (const [op, what, words] of [["chat", "m", "waiting for the model"], ["tool", "shell", "running shell"], ["approval", "shell", "waiting for approval of shell"], ["agent", "x", "between steps"]]) {
+        const came = t0 + 10 * s, read = came + Math.max(0, silence - 1.5) * s, wall = came + silence * s;
+        const now = { op, what, text: "", event: "", since: came + skew, heard: came + skew, asked: read + skew, read, gone: false, stall: 300 * s };
+        const live = { ...session, now, came, start: t0 + skew };
+        assert.equal(present(live, wall), wall + skew);
+        const [kind, said] = state(live, present(live, wall) / 1e3);
+        assert.equal(kind, silence >= 300 ? "stuck" : "running");
+        assert.ok(said.includes(`${words} for ${says[silence]}`), said);
+        assert.equal(said.includes(`silent for ${says[silence]}`), silence > 5, said);
+        const t = traced([], [bar("r", "", "agent", "x", skew / s, (read + skew - t0) / s, { open: true })], live);
+        t.tick(present(live, wall));
+        assert.equal(t.duration, (10 + silence) * s);
+        assert.equal(present({ now: { ...now, gone: true } }, wall), now.asked);
+      }
+    }
+  }
 });
 
 test("what goes on, in words", () => {
