@@ -105,9 +105,13 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 		var sum receipt.Totals
 		stated, called := map[string]int64{}, map[string]int64{} // by session
 		for _, run := range r.Runs {
-			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest", "Longest")); diff != "" {
+			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest", "Longest", "Time")); diff != "" {
 				t.Errorf("(-trace +receipt):\n%s", diff)
 			}
+			if got := run.Time; got != (receipt.Spent{}) && math.Abs(got.Waiting+got.Output+got.Tool+got.Hook+got.Approval+got.Own-run.Seconds) > 1e-5 {
+				t.Errorf("%+v is not %v seconds", got, run.Seconds)
+			}
+			sum.Time.Waiting += run.Time.Waiting
 			sum.Cost += run.Cost
 			root := rootOf(byTrace[run.TraceID]).Attributes
 			stated[run.SessionID] += usageOf(root, "spantee.usage.").InputTokens + usageOf(root, "gen_ai.usage.").InputTokens
@@ -118,7 +122,7 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 		for id := range stated {
 			sum.InputTokens += max(stated[id], called[id])
 		}
-		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 {
+		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 || math.Abs(sum.Time.Waiting-r.Time.Waiting) > 1e-5 {
 			t.Errorf("the totals %+v are not the sum of the runs", r.Totals)
 		}
 		golden := "testdata/" + name + ".json"

@@ -50,7 +50,7 @@ type record struct {
 	models           runs.Models
 	retryMillis      int64
 	timeline         runs.Timeline
-	slowest          string
+	account          runs.Account
 	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
@@ -221,11 +221,13 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	shares := r.timeline.Shares()
-	if longest := shares.Longest(maxLongest); len(longest) > 0 {
+	if longest := r.timeline.Shares().Longest(maxLongest); len(longest) > 0 {
 		r.longest = longest
 	}
-	r.slowest, r.timeline = cmp.Or(shares.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
+	if account := r.timeline.Account(); account.Total > 0 {
+		r.account = account
+	}
+	r.timeline = runs.Timeline{} // nobody waits for what ends later
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
 		case semconv.EventStall:
@@ -271,7 +273,7 @@ func (r *Recorder) Unpriced() []string {
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.slowest, Longest: append([]Share{}, r.longest...),
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: append([]Share{}, r.longest...),
 		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end
@@ -284,6 +286,11 @@ func (r *record) describe(trace string) Run {
 		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
 		Approval: seconds(r.approvals.within(start, end)), Idle: seconds(end - start - r.busy.within(start, end)),
 		Retry: float64(r.retryMillis) / 1000,
+	}
+	in := func(activity runs.Activity) float64 { return seconds(r.account.Of(activity)) }
+	run.Time = Spent{
+		Waiting: in(runs.InWaiting), Output: in(runs.InOutput), Tool: in(runs.InTool),
+		Hook: in(runs.InHook), Approval: in(runs.InApproval), Own: in(runs.InAgent),
 	}
 	run.Counts = Counts{
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
@@ -320,6 +327,12 @@ func (t *Totals) addRun(run *Totals) {
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
 	add(&t.Retry, run.Retry)
+	add(&t.Time.Waiting, run.Time.Waiting)
+	add(&t.Time.Output, run.Time.Output)
+	add(&t.Time.Tool, run.Time.Tool)
+	add(&t.Time.Hook, run.Time.Hook)
+	add(&t.Time.Approval, run.Time.Approval)
+	add(&t.Time.Own, run.Time.Own)
 	if t.CostSource != CostComputed {
 		t.CostSource = cmp.Or(run.CostSource, t.CostSource)
 	}

@@ -5,7 +5,7 @@
 //	+00:11.0  shell go       7.99s  ✗ exit 1
 //	+01:11.0  shell go       running for 60s
 //	+01:24.3  cursor-agent   84.3s  6 tools, 1 failed, 79,650 tokens in, 731 out  doubts: last_command_failed
-//	+01:24.3  cursor-agent   95 % in shell go (2 calls)
+//	+01:24.3  cursor-agent   shell 95 %, model 5 % (4 waiting)
 //
 // A line begins with the time since its run began. The last lines of a run are the run's own,
 // and are never cut.
@@ -234,9 +234,7 @@ func (l *Log) printRun(r *run, step line) {
 	style.Width = math.MaxInt
 	l.write(style.Row(l.row(r, step)))
 	var more []string
-	if r.facts.Tools > 0 { // else it was the model
-		more = append(more, r.times.Shares().Slowest())
-	}
+	more = append(more, r.times.Account().String())
 	if l.cfg.Compare != nil {
 		more = append(more, l.cfg.Compare(r.id))
 	}

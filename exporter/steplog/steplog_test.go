@@ -313,7 +313,7 @@ func TestHungTool(t *testing.T) {
 		l.feed(cursor("s", say, result))
 		l.want("+03:03.0  chat GPT-5     1.00s",
 			"+03:03.0  cursor-agent   3m03s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-			"+03:03.0  cursor-agent   98 % in shell go")
+			"+03:03.0  cursor-agent   shell 98 %, model 2 % (all waiting)")
 		l.close()
 		l.want("")
 	})
@@ -336,7 +336,8 @@ func TestSilentModel(t *testing.T) {
 		l.want("+03:00.0  chat GPT-5     thinking for 3m00s") // what it said waits for the next line
 		l.close()
 		l.want("+02:01.0  chat GPT-5     2m01s  first chunk 1m00s",
-			"+03:02.0  cursor-agent   3m02s  ✗ incomplete: the stream ended without a result  0 tools")
+			"+03:02.0  cursor-agent   3m02s  ✗ incomplete: the stream ended without a result  0 tools",
+			"+03:02.0  cursor-agent   model 67 % (33 waiting), agent's own 33 %")
 	})
 }
 
@@ -372,7 +373,8 @@ func TestBackgroundAfterTheRun(t *testing.T) {
 			"+01:00.0  1c238d92  chat GPT-5        waiting for the model for 60s",
 			"+02:01.0  6b9ccc38  background shell  2m01s",
 			"+01:00.0  1c238d92  chat GPT-5        1m00s  ✗ incomplete: the stream does not show its end",
-			"+01:00.0  1c238d92  cursor-agent      1m00s  ✗ incomplete: the stream ended without a result  0 tools")
+			"+01:00.0  1c238d92  cursor-agent      1m00s  ✗ incomplete: the stream ended without a result  0 tools",
+			"+01:00.0  1c238d92  cursor-agent      model 100 % (all waiting)")
 	})
 }
 
@@ -385,7 +387,7 @@ func TestOneTraceparent(t *testing.T) {
 			l.feed(cursor("s", begin, prompt))
 			l.wait(3 * time.Second)
 			l.feed(cursor("s", say, result))
-			l.want("+00:03.0  chat GPT-5     3.00s", "+00:03.0  cursor-agent   3.00s  0 tools, 1,000 tokens in, 20 out")
+			l.want("+00:03.0  chat GPT-5     3.00s", "+00:03.0  cursor-agent   3.00s  0 tools, 1,000 tokens in, 20 out", "+00:03.0  cursor-agent   model 100 % (all waiting)")
 			l.wait(time.Second)
 		}
 		l.close()
@@ -433,10 +435,10 @@ func TestTwoSessionsAtOnce(t *testing.T) {
 			"+01:17.0  6b9ccc38  shell go       1m16s  ✗ exit 1",
 			"+01:17.0  6b9ccc38  chat GPT-5",
 			"+01:17.0  6b9ccc38  cursor-agent   1m17s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-			"+01:17.0  6b9ccc38  cursor-agent   99 % in shell go",
+			"+01:17.0  6b9ccc38  cursor-agent   shell 99 %, model 1 % (all waiting)",
 			"+01:05.0  38acf4ba  shell go       1m00s  ✗ exit 1",
 			"+01:05.0  38acf4ba  cursor-agent   1m05s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: ends_on_tool, last_command_failed",
-			"+01:05.0  38acf4ba  cursor-agent   92 % in shell go, 8 % waiting for the model")
+			"+01:05.0  38acf4ba  cursor-agent   shell 92 %, model 8 % (all waiting)")
 	})
 }
 
@@ -502,7 +504,7 @@ func TestFolds(t *testing.T) {
 				want = append(want, marks[2*i],
 					"+00:01.0  chat GPT-5     1.00s", "+00:01.0  shell go       0ms    ✗ exit 1", "+00:01.0  chat GPT-5", marks[2*i+1],
 					"+00:01.0  cursor-agent   1.00s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-					"+00:01.0  cursor-agent   100 % waiting for the model")
+					"+00:01.0  cursor-agent   model 100 % (estimated)")
 			}
 			l.want(want...)
 		})
@@ -547,7 +549,7 @@ func TestHours(t *testing.T) {
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("22345678"), ParentSpanId: []byte("12345678"), Name: "execute_tool read", EndTimeUnixNano: hour - 6e7}))
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent pi", EndTimeUnixNano: 25*hour + 61e9}))
 	log.Close()
-	if want := "+59:59.9  read           1h00m\n+25:01:01.0  pi             25h01m  1 tool\n+25:01:01.0  pi             96 % between steps\n"; b.String() != want {
+	if want := "+59:59.9  read           1h00m\n+25:01:01.0  pi             25h01m  1 tool\n+25:01:01.0  pi             agent's own 96 %, read 4 %\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

@@ -216,7 +216,7 @@ export class Node {
     this.start = bar.start;
     this.end = bar.end;
     this.failure = bar.failure ?? "";
-    this.estimated = Boolean(bar.estimated);
+    this.estimated = Boolean(bar.startInferred || bar.endInferred);
     this.firstChunk = bar.firstChunk ? bar.start + bar.firstChunk : 0;
     this.chunks = bar.chunks ?? 0;
     this.text = absolute(bar, bar.text);

@@ -80,7 +80,7 @@ test("open spans last until now, and are replaced by their ends", () => {
   const held = traced([], [bar("r", "", "agent", "x", 0, 200, { open: true }), bar("c1", "r", "chat", "m", 0, 2, { open: true, firstChunk: s }), bar("c2", "r", "chat", "m", 10, 200, { open: true })],
     { now: { asked: t0 + 200 * s } });
   held.tick(t0 + 200.5 * s);
-  assert.deepEqual(Object.fromEntries(timeSpent(held).parts.map((p) => [p.label, p.us / s])), { model: 1, "waiting for the model": 191.5, idle: 8 });
+  assert.deepEqual(Object.fromEntries(timeSpent(held).parts.map((p) => [p.label, p.us / s])), { "model output": 1, "waiting for the model": 191.5, "agent's own": 8 });
   // Those of a process that died end when it was last heard of.
   t.merge({ session: { ...session, now: { gone: true } }, seq: 3, spans: [], open: [bar("r", "", "agent", "x", 0, 6, { open: true })] });
   t.tick(t0 + 100 * s);
@@ -93,7 +93,7 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   const us = Object.fromEntries(parts.map((p) => [p.label, p.us / s]));
   assert.equal(total, 20 * s);
   assert.equal(parts.reduce((sum, p) => sum + p.us, 0), total);
-  assert.deepEqual(us, { "model": 2 + 2.5 + 4, "waiting for the model": 2, "read": 4, "grep": 4, "task": 1.5 });
+  assert.deepEqual(us, { "model output": 2 + 3, "waiting for the model": 2 + 2.5 + 1, "read": 4, "grep": 4, "task": 1.5 });
   const stats = Object.fromEntries(toolStats(run()).map((t) => [t.tool, t]));
   assert.equal(stats.task.total, 1 * s);
   assert.equal(stats.read.calls, 2);
@@ -109,7 +109,7 @@ test("the microsecond between two spans is no idle time", () => {
     bar("b", "r", "tool", "grep", 1, 3),
   ])).parts.map((p) => p.label);
   assert.deepEqual(labels(1e-6), ["grep", "read"]);
-  assert.deepEqual(labels(0.5), ["grep", "read", "idle"]);
+  assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
 });
 
 test("tokens are those of the calls, each once", () => {
@@ -267,7 +267,7 @@ test("a bar's notes say what its row does not", () => {
     bar("r", "", "agent", "cursor-agent", 0, 10),
     bar("a", "r", "tool", "shell go", 0, 1, { executable: "go", failure: "exit 1" }),
     bar("b", "r", "tool", "shell", 1, 2, { executable: "go" }),
-    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", estimated: true }),
+    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", endInferred: true }),
     bar("d", "r", "chat", "chat", 3, 4),
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
