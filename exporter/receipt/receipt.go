@@ -140,6 +140,19 @@ type Run struct {
 	Longest   []Share    `json:"longest"` // at most maxLongest, the longest first
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
+
+	FailedTools []FailedTool `json:"failed_tools"` // the first maxFailedTools
+}
+
+// A FailedTool is a tool call that failed. Detail and what Failure quotes are content.
+type FailedTool struct {
+	Tool     string `json:"tool"`
+	Program  string `json:"program"` // that a shell ran, "" if unknown
+	Detail   string `json:"detail"`  // the command line, path or query, if it was recorded
+	Failure  string `json:"failure"` // in words
+	Kind     string `json:"error_type"`
+	ExitCode *int64 `json:"exit_code"` // null if unknown
+	AtMillis int64  `json:"at_ms"`     // when it began, since the start of the run
 }
 
 // A Model is the usage of a model in a run, as far as the agent states it by model or by

@@ -15,11 +15,12 @@ import (
 
 // Limits of what is kept, whatever the stream contains.
 const (
-	maxRuns      = 1000 // further runs count only in the totals
-	maxSubagents = 1000 // of a run
-	maxDelay     = 1e12 // of a retry, in milliseconds
-	maxLongest   = 8    // parts of a run's time
-	maxFailures  = 100  // kinds of failures; further ones are semconv.ErrorOther
+	maxRuns        = 1000 // further runs count only in the totals
+	maxSubagents   = 1000 // of a run
+	maxDelay       = 1e12 // of a retry, in milliseconds
+	maxLongest     = 8    // parts of a run's time
+	maxFailedTools = 50   // of a run
+	maxFailures    = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
 
 // A Recorder records the spans of a stream. The zero Recorder is ready for use, by several
@@ -54,8 +55,14 @@ type record struct {
 	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
-	busy             periods // of model calls, tools and approvals
+	failed           []failedTool // the first maxFailedTools
+	busy             periods      // of model calls, tools and approvals
 	approvals        periods
+}
+
+type failedTool struct {
+	FailedTool
+	start uint64
 }
 
 // Add adds a finished span. Background work may end after the root of its run.
@@ -173,6 +180,7 @@ func (r *record) add(s *runs.Span) {
 		}
 	case runs.Tool:
 		r.busy.add(s.Start, s.End)
+		r.addFailed(s)
 		by, script := r.step(s.Parent), r.steps[string(s.ID)]
 		switch {
 		case by == nil:
@@ -190,6 +198,26 @@ func (r *record) add(s *runs.Span) {
 		r.approvals.add(s.Start, s.End)
 	case runs.Agent:
 		r.addAgent(s)
+	}
+}
+
+// addFailed adds a call that failed. Of parallel calls the first may end last.
+func (r *record) addFailed(s *runs.Span) {
+	if !s.Failed || s.IsScript() {
+		return
+	}
+	detail, _ := s.Detail()
+	f := failedTool{FailedTool{
+		Tool: s.ToolName(), Program: runs.Cut(s.Bytes(semconv.ProcessExecutable)), Detail: runs.Cut(detail),
+		Failure: runs.Cut(s.Failure()), Kind: runs.Cut(s.ErrorType()),
+	}, s.Start}
+	if s.Has(semconv.ProcessExitCode) {
+		code := s.Int(semconv.ProcessExitCode)
+		f.ExitCode = &code
+	}
+	i, _ := slices.BinarySearchFunc(r.failed, f.start+1, func(f failedTool, at uint64) int { return cmp.Compare(f.start, at) })
+	if r.failed = slices.Insert(r.failed, i, f); len(r.failed) > maxFailedTools {
+		r.failed = r.failed[:maxFailedTools]
 	}
 }
 
@@ -279,6 +307,10 @@ func (r *record) describe(trace string) Run {
 	start, end := r.start, r.end
 	if !r.Rooted {
 		start, end, run.ErrorType = r.Start, r.End, semconv.ErrorInterrupted
+	}
+	run.FailedTools = make([]FailedTool, len(r.failed))
+	for i, f := range r.failed {
+		run.FailedTools[i], run.FailedTools[i].AtMillis = f.FailedTool, int64((f.start-min(start, f.start))/1e6)
 	}
 	run.Succeeded, run.EndedAfterResult = run.ErrorType == "", r.endedAfterResult
 	run.Times = Times{
