@@ -202,7 +202,7 @@ func newLine(span *runs.Span) line {
 func (r *run) line(span *runs.Span) line {
 	step := newLine(span)
 	step.took = tree.Duration(span.Duration())
-	if span.Bool(semconv.TimeEstimated) && span.Duration() < time.Millisecond { // its agent prints no times
+	if d := span.Duration(); d <= time.Microsecond || span.Bool(semconv.TimeEstimated) && d < time.Millisecond { // its agent prints no times
 		step.took = ""
 	}
 	step.mark = span.Failed

@@ -474,9 +474,9 @@ func TestLostLines(t *testing.T) {
 		l.feed(cursor("s", result))
 		l.close()
 		l.want(
-			"+00:00.0  ✗ shell go       0ms    exit 1",
+			"+00:00.0  ✗ shell go              exit 1",
 			"… lines lost here, because stderr was full: 2",
-			"+00:03.0  ✗ shell go       0ms    exit 1",
+			"+00:03.0  ✗ shell go              exit 1",
 			"… lines lost here, because stderr was full: 7")
 	})
 }
@@ -504,7 +504,7 @@ func TestFolds(t *testing.T) {
 			var want []string
 			for i := range 2 {
 				want = append(want, marks[2*i],
-					"+00:01.0  ✗ shell go       0ms    exit 1", marks[2*i+1],
+					"+00:01.0  ✗ shell go              exit 1", marks[2*i+1],
 					"cursor-agent ended after 1.00s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
 					"doubts: last_command_failed",
 					"✗ shell go  exit 1  at 1.00s",

@@ -40,7 +40,8 @@ export function state(s, now = present(s) / 1e3) {
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
   if (s.ended && s.doubts?.length) return ["mixed", `ended, but ${s.doubts.map(doubt).join(", ")}`];
-  if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
+  if (s.ended && s.errors) return ["mixed", s.toolErrors ? `ended, ${plural(s.toolErrors, "error")}` : "ended, but a step failed"]; // a run's errors are its failed tools
+  if (s.ended) return ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
 
@@ -103,7 +104,7 @@ export function rowDetail(n, folder = "") {
 // spoken is a span in a sentence, for who cannot see its bar whole, or at all.
 /** @param {TraceNode} n @param {Trace} trace */
 export function spoken(n, trace) {
-  const when = trace.timeless ? [] : [duration(n.duration), `at ${duration(n.start - trace.start)}`];
+  const when = trace.timeless ? [] : [trace.time(n.duration), `at ${duration(n.start - trace.start)}`];
   const first = n.firstChunk > n.start && `first chunk after ${duration(n.firstChunk - n.start)}`;
   return [n.bar.name, rowDetail(n, trace.session?.folder), ...when, first, n.chunks && plural(n.chunks, "chunk"), n.open && "still running", n.failure && "failed", ...n.notes()].filter(Boolean).join(", ");
 }

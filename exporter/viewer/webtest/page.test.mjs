@@ -7,7 +7,7 @@ import { alignLines } from "../web/align.js";
 import { drawBar } from "../web/bars.js";
 import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
-import { duration, money, size } from "../web/format.js";
+import { duration, money, percent, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
 import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
@@ -272,6 +272,20 @@ test("a bar's notes say what its row does not", () => {
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
   assert.equal(trace.byId.get("d").prefix, ""); // not "chat chat"
+});
+
+test("errors are failed tools, and a run that failed says so itself", () => {
+  const words = (more) => state({ came: t0, failure: "", ended: true, errors: 0, toolErrors: 0, ...more });
+  assert.deepEqual(words({ failure: "aborted", errors: 2 }), ["failed", "failed: aborted"]);
+  assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
+  assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
+  assert.deepEqual(words({}), ["ok", "ended well"]);
+});
+
+test("what has no time shows none, and only all is 100 %", () => {
+  const trace = traced([bar("r", "", "agent", "x", 0, 10), bar("c", "r", "chat", "m", 0, 1e-6), bar("d", "r", "tool", "read", 1, 1.5)]);
+  assert.deepEqual(["c", "d"].map((id) => trace.time(trace.byId.get(id).duration)), ["", "500ms"]);
+  assert.deepEqual([0, 0.001, 0.01, 0.5, 0.99, 0.997, 1].map(percent), ["0%", "<1%", "1%", "50%", "99%", ">99%", "100%"]);
 });
 
 test("a turn shows its wait apart from its rhythm, failed or not", () => {
