@@ -481,6 +481,25 @@ func TestLostLines(t *testing.T) {
 	})
 }
 
+// A step has its line within a second of the line that ended it, whatever else is open. The model
+// that called it is shown in the words that its span will have.
+func TestStepsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{Content: content.Full})
+		said := `"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"The token is gh"}]},"timestamp_ms":1790000000000`
+		l.feed(cursor("s", begin, prompt, said))
+		l.wait(2 * time.Second)
+		l.want()
+		l.feed(cursor("s", shell("started", "a", ""), shell("started", "b", "")))
+		l.wait(15 * time.Second)
+		l.want("+00:02.0    chat GPT-5     2.00s  The token is gh")
+		l.feed(cursor("s", shell("completed", "a", exit1)))
+		l.wait(time.Second)
+		l.want("+00:17.0  ✗ shell          15.0s  go test  exit 1")
+		l.close()
+	})
+}
+
 // A fold a run, which ends before the run's own lines: they say what failed.
 func TestFolds(t *testing.T) {
 	const erase = "\x1b[0K"
