@@ -6,7 +6,7 @@ import { count, duration, money, percent, plural, seconds, size } from "./format
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
 import { entries } from "./transcript.js";
-import { beginning, rowDetail } from "./words.js";
+import { beginning, rowDetail, readable } from "./words.js";
 
 const longText = 1600; // characters shown until one asks for more
 
@@ -156,10 +156,6 @@ function diff(lines, most) {
     lines.slice(0, most).map((l) => h("div", { class: kinds[l.sign] ?? "" }, h("span", { class: "sign" }, l.sign === "@" ? "" : l.sign), h("span", {}, l.text || " "))),
     lines.length > most && h("p", { class: "dim" }, `${count(lines.length - most)} more lines: see raw`));
 }
-
-// readable writes names of attributes and events as words: "input tokens" for gen_ai.usage.input_tokens.
-/** @param {string} text */
-const readable = (text) => text.replace(/\bgen_ai\.(?:usage\.|response\.|request\.)?([a-z_.]+) /g, (_, rest) => `${rest.replace(/[._]/g, " ")} `).replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
 
 /** @param {TraceNode} n */
 function name(n) {

@@ -1,7 +1,7 @@
 // @ts-check
 // How a session is called and how it goes, in words.
 
-import { duration, plural, seconds } from "./format.js";
+import { duration, money, plural, seconds } from "./format.js";
 
 /** @type {(s: Named) => string} */
 export const who = (s) => s.agent || s.service || "unknown service";
@@ -108,3 +108,11 @@ export function spoken(n, trace) {
   const first = n.firstChunk > n.start && `first chunk after ${duration(n.firstChunk - n.start)}`;
   return [n.bar.name, rowDetail(n, trace.session?.folder), ...when, first, n.chunks && plural(n.chunks, "chunk"), n.open && "still running", n.failure && "failed", ...n.notes()].filter(Boolean).join(", ");
 }
+
+// readable writes attributes and events as words: "input tokens 9" for gen_ai.usage.input_tokens 9, "idle 20.7s" for idle_ms 20682.
+/** @param {string} text */
+export const readable = (text) => text
+  .replace(/(^|, )([a-z]\w*(?:\.\w+)*) /g, (_, before, key) => `${before}${key.replace(/^gen_ai\.(?:(?:usage|response|request)\.)?/, "").replace(/[._]/g, " ")} `)
+  .replace(/(^|, )([a-z ]+) ms (\d+)(?=,|$)/g, (_, before, key, ms) => `${before}${key} ${duration(ms * 1e3)}`)
+  .replace(/(^|, )((?:[a-z ]+ )?cost) ([\d.]+)(?=,|$)/g, (_, before, key, usd) => `${before}${key} ${money(Number(usd))}`)
+  .replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));

@@ -13,7 +13,7 @@ import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, headline, present, state } from "../web/words.js";
+import { activity, headline, present, readable, state } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -280,6 +280,14 @@ test("errors are failed tools, and a run that failed says so itself", () => {
   assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
   assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
   assert.deepEqual(words({}), ["ok", "ended well"]);
+});
+
+test("what events say is words, not keys", () => {
+  assert.equal(readable("stall.after 25.0s, idle_ms 20682"), "stall after 25.0s, idle 20.7s");
+  assert.equal(readable("gen_ai.usage.input_tokens 900, usage.cost 0.018045000000000002"), "input tokens 900, usage cost $0.018");
+  assert.equal(readable("connection_lost"), "connection lost");
+  assert.equal(readable("error the tool said: idle_ms is 5"), "error the tool said: idle_ms is 5");
+  assert.deepEqual(readCall("", JSON.stringify({ exitCode: 1 })).map((b) => b.kind), ["error"]);
 });
 
 test("what has no time shows none, and only all is 100 %", () => {
