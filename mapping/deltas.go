@@ -130,7 +130,8 @@ func (l *eventLog) resolve(r *run, t *turn, kind textKind) {
 	if !c.Full() {
 		return
 	}
-	resolved := c.Resolve(&l.segments[kind], int(kind), &r.endings, r.stream.copy)
+	more := r.stream.copy && t.state != calledTool && t.state != answered // else a snapshot says what the span will
+	resolved := c.Resolve(&l.segments[kind], int(kind), &r.endings, more)
 	l.own.resolve(kind, &resolved)
 	for i := range l.children {
 		l.children[i].resolve(kind, &resolved)

@@ -68,6 +68,9 @@ func unexpected(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if args[0] == "version" {
+		return &exporter.Error{Err: cli.Usage(fmt.Errorf("unexpected argument %q", args[0])), Hint: "for the version: spantee --version"}
+	}
 	hint := "to run and trace a command: spantee exec -- " + tree.Printable(args[0]) + " ..., or " + tree.Printable(args[0]) + " ... | spantee"
 	if _, err := os.Stat(args[0]); err == nil || filepath.Ext(args[0]) != "" {
 		hint = "to trace a recording: spantee replay FILE"

@@ -157,10 +157,10 @@ func TestLogAboveTheStatus(t *testing.T) {
 	_, _ = stdin.Write(bytes.Join(lines[:2], nil)) // the first call goes on
 	screen.until(status)
 	_, _ = stdin.Write(bytes.Join(lines[2:4], nil)) // the second
-	screen.until(`\r\x1b\[2Kspantee: trace [0-9a-f]+ began\r\n\+00:\d\d\.\d  chat GPT-5[^\r\n]*\r\n\+00:\d\d\.\d  shell ls       [0-9.]+m?s\r\n` + status)
+	screen.until(`\r\x1b\[2Kspantee: trace [0-9a-f]+ began\r\n\+00:\d\d\.\d    shell ls       [0-9.]+m?s\r\n` + status)
 	_, _ = stdin.Write(bytes.Join(lines[4:], nil))
 	stdin.Close()
-	screen.until(`\r\x1b\[2K(\+00:\d\d\.\d  [^\r\n]*\r\n)+\+00:\d\d\.\d  cursor-agent   [^\r\n]*  2 tools  doubts: [^\r\n]*ends_on_tool[^\r\n]*\r\n`)
+	screen.until(`\r\x1b\[2K(\+00:\d\d\.\d  [^\r\n]*\r\n)+cursor-agent ended after [^\r\n]* · 2 tools\r\ndoubts: [^\r\n]*ends_on_tool[^\r\n]*\r\n`)
 	_, _ = io.Copy(io.Discard, screen.r)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)

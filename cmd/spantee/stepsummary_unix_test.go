@@ -56,18 +56,18 @@ func TestStepSummaryAppends(t *testing.T) {
 		before         = "no newline"
 	)
 	write(before)
-	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n### cursor-agent: success\n") {
+	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n### ⚠ cursor-agent ended, 1 of 6 tools failed\n") {
 		t.Errorf("%q, %q", said, read())
 	}
 
-	almost := strings.Repeat("x", maxStepSummary-800) + "\n"
+	almost := strings.Repeat("x", maxStepSummary-1400) + "\n"
 	write(almost)
 	said := summarize(t, file)
-	if added := strings.TrimPrefix(read(), almost); said != "" || len(read()) > maxStepSummary || !strings.HasPrefix(added, "### cursor-agent: success\n") || !strings.Contains(added, "```text\ncursor-agent") || !strings.HasSuffix(added, "\n(truncated)\n```\n") {
+	if added := strings.TrimPrefix(read(), almost); said != "" || len(read()) > maxStepSummary || !strings.HasPrefix(added, "### ⚠ cursor-agent ended, 1 of 6 tools failed\n") || !strings.Contains(added, "```text\ncursor-agent") || !strings.HasSuffix(added, "\n(truncated)\n```\n\n</details>\n") {
 		t.Errorf("%q, %q", said, added)
 	}
 
-	full := almost + strings.Repeat("x", 799)
+	full := almost + strings.Repeat("x", 1399)
 	write(full)
 	if said := summarize(t, file); read() != full || said != "spantee: cannot write the step summary: "+file+" has no room for the trace (limit 900 KiB)\n" {
 		t.Errorf("%q, %d bytes", said, len(read()))

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -44,7 +45,12 @@ func showCommand() *cobra.Command {
 		Use:   "show [ID]",
 		Short: "Print a kept session as a text waterfall",
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
-		Args:  cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(fmt.Errorf("unexpected argument %q (want one ID: spantee show ID)", args[1]))
+			}
+			return nil
+		},
 
 		ValidArgsFunction: completeIDs,
 	}, func(ctx context.Context, store *viewer.Store, args []string, _ *reporter) error {
@@ -65,7 +71,12 @@ func rmCommand() *cobra.Command {
 		Use:   "rm ID...",
 		Short: "Delete kept sessions",
 		Long:  "rm deletes kept sessions. Each ID is the beginning of one session's trace id.",
-		Args:  cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usage(errors.New("no session to delete (spantee rm ID; spantee ls lists the ids)"))
+			}
+			return nil
+		},
 
 		ValidArgsFunction: completeIDs,
 	}, func(ctx context.Context, store *viewer.Store, ids []string, _ *reporter) error {

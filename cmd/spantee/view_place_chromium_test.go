@@ -295,7 +295,7 @@ func TestChromiumStalled(t *testing.T) {
 	eval[bool](c, `(() => { const { now } = Date; Date.now = () => now() + 180e3; return true; })()`)
 	c.await(`%s.trace.duration > 180e6 && document.querySelector(".legend").innerText.includes("3m")`, waterfall)
 	shares := eval[map[string]float64](c, `({ total: %s.trace.duration / 1e3, ...Object.fromEntries([...document.querySelectorAll(".legend li")].map((li) => [li.innerText.split("\n")[0].trim(), parseInt(li.querySelector(".dim").innerText)])) })`, waterfall)
-	for name, want := range map[string]float64{"model": 100 * float64(said) / shares["total"], "waiting for the model": 100 - 100*float64(said)/shares["total"]} {
+	for name, want := range map[string]float64{"model output": 100 * float64(said) / shares["total"], "waiting for the model": 100 - 100*float64(said)/shares["total"]} {
 		if math.Abs(shares[name]-want) > 1 {
 			t.Errorf("%s is %v %%, want %.2f, of %v", name, shares[name], want, shares)
 		}

@@ -73,6 +73,7 @@ type Totals struct {
 	Succeeded        bool `json:"succeeded"`
 	EndedAfterResult bool `json:"ended_after_result"` // exec ended the agent, which stayed after its result
 	Times
+	Time Spent `json:"time"`
 	Counts
 	Usage
 	CostSource string `json:"cost_source"` // stated, computed at least in part, or "" if it is unknown
@@ -95,6 +96,18 @@ type Times struct {
 	Approval float64   `json:"approval_seconds"` // awaiting at least one
 	Idle     float64   `json:"idle_seconds"`     // none of these
 	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as the agent states them
+}
+
+// Spent says what the time went to. The fields add up to the seconds of the runs that have times
+// and a root. Of several activities at once, only the first counts, in the order of approvals,
+// tools, hooks and model calls. The time of sub-agents is that of their model calls and tools.
+type Spent struct {
+	Waiting  float64 `json:"waiting_seconds"` // until the first output of a model call
+	Output   float64 `json:"output_seconds"`  // from then until its end
+	Tool     float64 `json:"tool_seconds"`
+	Hook     float64 `json:"hook_seconds"`
+	Approval float64 `json:"approval_seconds"`
+	Own      float64 `json:"own_seconds"` // the agent's
 }
 
 // Counts are counts.
@@ -127,6 +140,19 @@ type Run struct {
 	Longest   []Share    `json:"longest"` // at most maxLongest, the longest first
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
+
+	FailedTools []FailedTool `json:"failed_tools"` // the first maxFailedTools
+}
+
+// A FailedTool is a tool call that failed. Detail and what Failure quotes are content.
+type FailedTool struct {
+	Tool     string `json:"tool"`
+	Program  string `json:"program"` // that a shell ran, "" if unknown
+	Detail   string `json:"detail"`  // the command line, path or query, if it was recorded
+	Failure  string `json:"failure"` // in words
+	Kind     string `json:"error_type"`
+	ExitCode *int64 `json:"exit_code"` // null if unknown
+	AtMillis int64  `json:"at_ms"`     // when it began, since the start of the run
 }
 
 // A Model is the usage of a model in a run, as far as the agent states it by model or by

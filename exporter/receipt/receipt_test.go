@@ -105,9 +105,16 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 		var sum receipt.Totals
 		stated, called := map[string]int64{}, map[string]int64{} // by session
 		for _, run := range r.Runs {
-			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest", "Longest")); diff != "" {
+			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run, cmpopts.IgnoreFields(run, "Slowest", "Longest", "Time", "FailedTools")); diff != "" {
 				t.Errorf("(-trace +receipt):\n%s", diff)
 			}
+			if got := run.Time; got != (receipt.Spent{}) && math.Abs(got.Waiting+got.Output+got.Tool+got.Hook+got.Approval+got.Own-run.Seconds) > 1e-5 {
+				t.Errorf("%+v is not %v seconds", got, run.Seconds)
+			}
+			if len(run.FailedTools) != run.ToolsFailed {
+				t.Errorf("%d failed tools, want %d", len(run.FailedTools), run.ToolsFailed)
+			}
+			sum.Time.Waiting += run.Time.Waiting
 			sum.Cost += run.Cost
 			root := rootOf(byTrace[run.TraceID]).Attributes
 			stated[run.SessionID] += usageOf(root, "spantee.usage.").InputTokens + usageOf(root, "gen_ai.usage.").InputTokens
@@ -118,7 +125,7 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 		for id := range stated {
 			sum.InputTokens += max(stated[id], called[id])
 		}
-		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 {
+		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 || math.Abs(sum.Time.Waiting-r.Time.Waiting) > 1e-5 {
 			t.Errorf("the totals %+v are not the sum of the runs", r.Totals)
 		}
 		golden := "testdata/" + name + ".json"
@@ -135,6 +142,48 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", golden, cmp.Diff(string(want), string(b)+"\n"))
 		}
 	})
+}
+
+// A receipt says which tools failed, the first 50 by when they began, and what they were about
+// if that was recorded.
+func TestFailedTools(t *testing.T) {
+	call := func(i int, details bool) *runs.Span {
+		s := &tracepb.Span{
+			TraceId: make([]byte, 16), SpanId: []byte{1, 2, 3, 4, 5, 6, 7, byte(i)}, ParentSpanId: []byte("12345678"), Name: "execute_tool shell false",
+			StartTimeUnixNano: 1e18 + uint64(i)*1e9, EndTimeUnixNano: 1e18 + uint64(200-i)*1e9, Status: &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR},
+		}
+		set := func(key, value string) {
+			s.Attributes = append(s.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}})
+		}
+		set("gen_ai.tool.name", "shell")
+		set("process.executable.name", "false")
+		set("error.type", "exit_code")
+		s.Attributes = append(s.Attributes, &commonpb.KeyValue{Key: "process.exit.code", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: 1}}})
+		if details {
+			set("process.command_line", "false --now")
+		}
+		return runs.Of(s)
+	}
+	for _, details := range []bool{false, true} {
+		recorder := new(receipt.Recorder)
+		for i := 80; i > 0; i-- { // the last ends first
+			recorder.Add(call(i, details))
+		}
+		recorder.Add(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent a", StartTimeUnixNano: 1e18, EndTimeUnixNano: 1e18 + 300e9,
+			Attributes: []*commonpb.KeyValue{{Key: "spantee.bad_lines", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}}}}))
+		list := recorder.Receipt().Runs[0].FailedTools
+		if len(list) != 50 || list[0].ExitCode == nil {
+			t.Fatalf("%+v", list)
+		}
+		code := int64(1)
+		want := receipt.FailedTool{Tool: "shell", Program: "false", Failure: "exit 1", Kind: "exit_code", ExitCode: &code, AtMillis: 1000}
+		if details {
+			want.Detail = "false --now"
+		}
+		if diff := cmp.Diff(want, list[0]); diff != "" || list[49].AtMillis != 50_000 {
+			t.Errorf("(-want +got):\n%s, the last is %+v", diff, list[49])
+		}
+	}
 }
 
 // chatInput returns the input tokens of all model calls in a trace, also of those after the

@@ -15,11 +15,12 @@ import (
 
 // Limits of what is kept, whatever the stream contains.
 const (
-	maxRuns      = 1000 // further runs count only in the totals
-	maxSubagents = 1000 // of a run
-	maxDelay     = 1e12 // of a retry, in milliseconds
-	maxLongest   = 8    // parts of a run's time
-	maxFailures  = 100  // kinds of failures; further ones are semconv.ErrorOther
+	maxRuns        = 1000 // further runs count only in the totals
+	maxSubagents   = 1000 // of a run
+	maxDelay       = 1e12 // of a retry, in milliseconds
+	maxLongest     = 8    // parts of a run's time
+	maxFailedTools = 50   // of a run
+	maxFailures    = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
 
 // A Recorder records the spans of a stream. The zero Recorder is ready for use, by several
@@ -50,12 +51,18 @@ type record struct {
 	models           runs.Models
 	retryMillis      int64
 	timeline         runs.Timeline
-	slowest          string
+	account          runs.Account
 	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
-	busy             periods // of model calls, tools and approvals
+	failed           []failedTool // the first maxFailedTools
+	busy             periods      // of model calls, tools and approvals
 	approvals        periods
+}
+
+type failedTool struct {
+	FailedTool
+	start uint64
 }
 
 // Add adds a finished span. Background work may end after the root of its run.
@@ -173,6 +180,7 @@ func (r *record) add(s *runs.Span) {
 		}
 	case runs.Tool:
 		r.busy.add(s.Start, s.End)
+		r.addFailed(s)
 		by, script := r.step(s.Parent), r.steps[string(s.ID)]
 		switch {
 		case by == nil:
@@ -190,6 +198,26 @@ func (r *record) add(s *runs.Span) {
 		r.approvals.add(s.Start, s.End)
 	case runs.Agent:
 		r.addAgent(s)
+	}
+}
+
+// addFailed adds a call that failed. Of parallel calls the first may end last.
+func (r *record) addFailed(s *runs.Span) {
+	if !s.Failed || s.IsScript() {
+		return
+	}
+	detail, _ := s.Detail()
+	f := failedTool{FailedTool{
+		Tool: s.ToolName(), Program: runs.Cut(s.Bytes(semconv.ProcessExecutable)), Detail: runs.Cut(detail),
+		Failure: runs.Cut(s.Failure()), Kind: runs.Cut(s.ErrorType()),
+	}, s.Start}
+	if s.Has(semconv.ProcessExitCode) {
+		code := s.Int(semconv.ProcessExitCode)
+		f.ExitCode = &code
+	}
+	i, _ := slices.BinarySearchFunc(r.failed, f.start+1, func(f failedTool, at uint64) int { return cmp.Compare(f.start, at) })
+	if r.failed = slices.Insert(r.failed, i, f); len(r.failed) > maxFailedTools {
+		r.failed = r.failed[:maxFailedTools]
 	}
 }
 
@@ -221,11 +249,13 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	shares := r.timeline.Shares()
-	if longest := shares.Longest(maxLongest); len(longest) > 0 {
+	if longest := r.timeline.Shares().Longest(maxLongest); len(longest) > 0 {
 		r.longest = longest
 	}
-	r.slowest, r.timeline = cmp.Or(shares.Slowest(), r.slowest), runs.Timeline{} // nobody waits for what ends later
+	if account := r.timeline.Account(); account.Total > 0 {
+		r.account = account
+	}
+	r.timeline = runs.Timeline{} // nobody waits for what ends later
 	s.Events(func(e runs.Event) {
 		switch string(e.Name) {
 		case semconv.EventStall:
@@ -271,12 +301,16 @@ func (r *Recorder) Unpriced() []string {
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.slowest, Longest: append([]Share{}, r.longest...),
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: append([]Share{}, r.longest...),
 		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end
 	if !r.Rooted {
 		start, end, run.ErrorType = r.Start, r.End, semconv.ErrorInterrupted
+	}
+	run.FailedTools = make([]FailedTool, len(r.failed))
+	for i, f := range r.failed {
+		run.FailedTools[i], run.FailedTools[i].AtMillis = f.FailedTool, int64((f.start-min(start, f.start))/1e6)
 	}
 	run.Succeeded, run.EndedAfterResult = run.ErrorType == "", r.endedAfterResult
 	run.Times = Times{
@@ -284,6 +318,11 @@ func (r *record) describe(trace string) Run {
 		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
 		Approval: seconds(r.approvals.within(start, end)), Idle: seconds(end - start - r.busy.within(start, end)),
 		Retry: float64(r.retryMillis) / 1000,
+	}
+	in := func(activity runs.Activity) float64 { return seconds(r.account.Of(activity)) }
+	run.Time = Spent{
+		Waiting: in(runs.InWaiting), Output: in(runs.InOutput), Tool: in(runs.InTool),
+		Hook: in(runs.InHook), Approval: in(runs.InApproval), Own: in(runs.InAgent),
 	}
 	run.Counts = Counts{
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
@@ -320,6 +359,12 @@ func (t *Totals) addRun(run *Totals) {
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
 	add(&t.Retry, run.Retry)
+	add(&t.Time.Waiting, run.Time.Waiting)
+	add(&t.Time.Output, run.Time.Output)
+	add(&t.Time.Tool, run.Time.Tool)
+	add(&t.Time.Hook, run.Time.Hook)
+	add(&t.Time.Approval, run.Time.Approval)
+	add(&t.Time.Own, run.Time.Own)
 	if t.CostSource != CostComputed {
 		t.CostSource = cmp.Or(run.CostSource, t.CostSource)
 	}

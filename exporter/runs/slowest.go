@@ -2,7 +2,6 @@ package runs
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A Timeline is the steps of a run, to say what its time went to. Spans may be added in any
+// A Timeline is the steps of a run, to account for its time. Spans may be added in any
 // order.
 type Timeline struct{ steps []step }
 
@@ -19,9 +18,13 @@ type step struct {
 	id, parent string
 	kind       Kind
 	what       string // what the step is, for the sentence
+	tool       string // what counts its time
 	start, end uint64
-	firstChunk uint64 // when a chat's answer began
+	output     uint64 // when a chat's answer began, 0 if unknown
 	root       bool
+
+	startInferred, endInferred bool
+
 	children   []*step
 	background []*step // work that the step may wait for when nothing else runs
 }
@@ -29,9 +32,6 @@ type step struct {
 const (
 	// maxSteps bounds the steps in memory. The shorter half is dropped when it is reached.
 	maxSteps = 8192
-
-	maxShares  = 3 // are named
-	minPercent = 5 // that a share has if it is named
 
 	waiting = "waiting "
 )
@@ -43,15 +43,17 @@ func (t *Timeline) Add(span *Span) {
 		return
 	}
 	s := step{id: string(span.ID), parent: string(span.Parent), kind: kind, start: span.Start, end: span.End, root: span.MayBeRoot()}
+	s.startInferred, s.endInferred = span.Inferred()
 	switch kind {
 	case Chat:
-		if first := uint64(span.FirstChunk()); first > 0 {
-			s.firstChunk = span.Start + first
-		}
+		s.output = span.output()
 	case Tool:
-		s.what = "in " + Cut(span.callName())
+		s.what, s.tool = "in "+Cut(span.callName()), span.ToolName()
+	case Hook:
+		s.what = "in hooks"
 	case Agent, Other:
-		s.what = "in " + Cut(span.Subject())
+		s.tool = Cut(span.Subject())
+		s.what = "in " + s.tool
 	}
 	if t.steps = append(t.steps, s); len(t.steps) == maxSteps {
 		slices.SortFunc(t.steps, func(a, b step) int {
@@ -77,35 +79,7 @@ func compareSteps(a, b step) int {
 
 // Shares are the parts of a run's time, on its critical path, the longest first. There are none
 // if the times are unknown: of a run without times, or without its root.
-type Shares struct {
-	list  []*share
-	total uint64
-}
-
-// Slowest says in words what most of a run's time went to:
-//
-//	61 % in shell npm (3 calls), 22 % waiting for the model, 9 % for an approval
-func (all Shares) Slowest() string {
-	var parts []string
-	waits := false
-	for _, s := range all.list[:min(len(all.list), maxShares)] {
-		percent := 100 * float64(s.time) / float64(all.total)
-		if percent < minPercent {
-			break
-		}
-		what, isWait := strings.CutPrefix(s.what, waiting)
-		if !isWait || !waits { // else the part before has the word
-			what = s.what
-		}
-		waits = isWait
-		part := fmt.Sprintf("%.0f %% %s", percent, what)
-		if s.calls > 1 {
-			part += fmt.Sprintf(" (%d calls)", s.calls)
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, ", ")
-}
+type Shares []*share
 
 // A Share is the part of a run's time that went to steps of one name.
 type Share struct {
@@ -116,8 +90,8 @@ type Share struct {
 
 // Longest returns at most n shares.
 func (all Shares) Longest(n int) []Share {
-	list := make([]Share, min(n, len(all.list)))
-	for i, s := range all.list[:len(list)] {
+	list := make([]Share, min(n, len(all)))
+	for i, s := range all[:len(list)] {
 		list[i] = Share{strings.TrimPrefix(s.what, "in "), math.Round(float64(s.time)/1000) / 1e6, s.calls}
 	}
 	return list
@@ -127,7 +101,7 @@ func (all Shares) Longest(n int) []Share {
 func (t *Timeline) Shares() Shares {
 	root := t.link()
 	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
-		return Shares{}
+		return nil
 	}
 	byName := map[string]*share{}
 	root.spend(root.start, root.end, func(s *step, what string, time uint64) {
@@ -139,7 +113,7 @@ func (t *Timeline) Shares() Shares {
 	list := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
 	})
-	return Shares{list, root.end - root.start}
+	return list
 }
 
 // link makes the steps a tree, and returns its root, nil if there is none. A step whose
@@ -222,8 +196,8 @@ func (s *step) spendAlone(from, to uint64, add func(s *step, what string, time u
 		what = waiting + "for an approval"
 	case Chat:
 		what = waiting + "for the model"
-		if s.firstChunk > 0 {
-			answered = to - min(to, max(from, s.firstChunk))
+		if s.output > 0 {
+			answered = to - min(to, max(from, s.output))
 		}
 	case Agent:
 		if s.root || len(s.children) > 0 {

@@ -28,7 +28,11 @@ func (l *Log) fold(r *run) {
 		return
 	}
 	l.folded = r
-	title := l.cfg.Style.Row([]tree.Cell{{Text: r.agent}})
+	about := r.agent
+	if r.facts.Prompt != "" {
+		about += " · " + r.facts.Prompt
+	}
+	title := l.cfg.Style.Row([]tree.Cell{{Text: about}})
 	switch l.cfg.Fold {
 	case GitHub:
 		l.write("::group::" + title)

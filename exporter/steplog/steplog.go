@@ -1,14 +1,17 @@
 // Package steplog prints a line for each step of an agent's run as the step ends, for people
 // who read the log of a CI job and for grep:
 //
-//	+00:03.1  chat GPT-5     3.06s  first chunk 1.62s
-//	+00:11.0  shell go       7.99s  ✗ exit 1
-//	+01:11.0  shell go       running for 60s
-//	+01:24.3  cursor-agent   84.3s  6 tools, 1 failed, 79,650 tokens in, 731 out  doubts: last_command_failed
-//	+01:24.3  cursor-agent   95 % in shell go (2 calls)
+//	+00:11.0  ✗ shell go       7.99s  exit 1
+//	+00:11.8    read           766ms
+//	+01:11.0    shell go       running for 60s
+//	cursor-agent ended after 1m24s · 6 tools, 1 failed · 79,650 tokens in, 731 out
+//	doubts: last_command_failed
+//	✗ shell go  exit 1  at 3.0s
+//	shell 95 %, model 5 % (4 waiting)
 //
-// A line begins with the time since its run began. The last lines of a run are the run's own,
-// and are never cut.
+// A line begins with the time since its run began. The last lines of a run are the run's own:
+// what failed, and what its time went to. They stand after the fold of a CI job's log, and are
+// never cut. A model call has a line if it was slow, failed or has an answer to show.
 package steplog
 
 import (
@@ -76,8 +79,9 @@ type run struct {
 	start   uint64 // as far as it is known
 	facts   runs.Run
 	times   runs.Timeline
-	pending []line // printed in the order of their times
-	lastEnd uint64 // of its steps
+	failed  []failure // the first maxFailed tools
+	pending []line    // printed in the order of their times
+	lastEnd uint64    // of its steps
 }
 
 // A line is what is printed of a step.
@@ -89,15 +93,30 @@ type line struct {
 	took  string
 	rest  []tree.Cell
 	open  bool // the step goes on: it has no duration
+	mark  bool // the step failed
+	minor bool // the step has no line
+}
+
+// A failure is a tool call that failed.
+type failure struct {
+	at        uint64 // when it began
+	what, why string
 }
 
 const (
 	maxEnded   = 64
 	maxPending = 16384
 
+	maxFailed = 20
+	maxWhy    = 40 // columns of a failure beside what failed
+	maxWhat   = 60
+
+	// A model call is slow from minSlow on, if it took a fifth of the run so far.
+	minSlow = 10 * time.Second
+
 	// minName and minTook are the least widths of their columns. They grow, names up to two
 	// fifths of a line.
-	minName = 13
+	minName = 15
 	minTook = 5
 )
 
@@ -123,12 +142,15 @@ func (l *Log) Export(span *runs.Span) {
 		return
 	}
 	step := r.line(span)
+	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
+		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
+	}
 	switch {
 	case span.MayBeRoot():
 		r.agent = step.agent // in a recording, a sub-agent's step may have come first
 		l.printPending(r)
 		l.closeFold()
-		l.printRun(r, step)
+		l.printRun(r, span)
 		r.shared = len(span.Parent) > 0
 		l.end(r)
 	case late:
@@ -180,12 +202,15 @@ func newLine(span *runs.Span) line {
 func (r *run) line(span *runs.Span) line {
 	step := newLine(span)
 	step.took = tree.Duration(span.Duration())
-	if span.Bool(semconv.TimeEstimated) && span.Duration() < time.Millisecond { // its agent prints no times
+	if d := span.Duration(); d <= time.Microsecond || span.Bool(semconv.TimeEstimated) && d < time.Millisecond { // its agent prints no times
 		step.took = ""
 	}
-	if span.Failed {
-		step.add(tree.Red, "✗ "+span.Failure())
+	step.mark = span.Failed
+	if about, isPath := span.Detail(); about != "" {
+		step.name = cmp.Or(span.Text(semconv.ToolName), step.name)
+		step.rest = append(step.rest, tree.Cell{Text: about, Path: isPath, Color: tree.Dim})
 	}
+	step.add(tree.Red, span.Failure())
 	var facts []string
 	switch span.Kind() {
 	case runs.Chat:
@@ -201,11 +226,11 @@ func (r *run) line(span *runs.Span) line {
 		facts = append(facts, tree.Summary(&own))
 	}
 	step.add("", strings.Join(facts, ", "))
-	if about, isPath := span.Detail(); about != "" {
-		step.rest = append(step.rest, tree.Cell{Text: about, Path: isPath, Color: tree.Dim})
-	}
 	if span.Kind() == runs.Chat {
-		step.add(tree.Dim, span.Answer())
+		answer := span.Answer()
+		step.add(tree.Dim, answer)
+		isSlow := span.Duration() >= minSlow && span.Duration() >= time.Duration(span.End-min(r.start, span.End))/5
+		step.minor = !span.Failed && answer == "" && !isSlow
 	}
 	return step
 }
@@ -216,9 +241,35 @@ func (s *line) add(color, text string) {
 	}
 }
 
-// printRun prints the run's own lines: what it did, and what its time went to.
-func (l *Log) printRun(r *run, step line) {
-	step.color = cmp.Or(step.color, tree.Bold)
+// what says what a call did.
+func what(span *runs.Span) string {
+	if about, _ := span.Detail(); about != "" {
+		return span.ToolName() + " " + about
+	}
+	return tree.Title(span)
+}
+
+// printRun prints the run's own lines: what it did, what failed, and what its time went to.
+func (l *Log) printRun(r *run, root *runs.Span) {
+	style := l.cfg.Style
+	style.Width = math.MaxInt
+	row := func(cells ...tree.Cell) {
+		if l.several {
+			cells = append([]tree.Cell{{Text: hex.EncodeToString([]byte(r.id[:min(4, len(r.id))])), Color: tree.Dim}}, cells...)
+		}
+		l.write(style.Row(cells))
+	}
+	head, color := tree.Title(root)+" ended", tree.Bold
+	if root.Failed {
+		head, color = "✗ "+tree.Title(root)+" failed", tree.Red
+	}
+	if !r.timeless(l) {
+		head += " after " + tree.Duration(root.Duration())
+	}
+	if root.Failed {
+		head += ": " + root.Failure()
+	}
+	row(tree.Cell{Text: head + " · " + tree.Summary(&r.facts), Color: color})
 	var doubts []string
 	for _, d := range r.facts.Doubts {
 		text := d.Name
@@ -228,25 +279,37 @@ func (l *Log) printRun(r *run, step line) {
 		doubts = append(doubts, text)
 	}
 	if len(doubts) > 0 {
-		step.add(tree.Yellow, "doubts: "+strings.Join(doubts, ", "))
+		row(tree.Cell{Text: "doubts: " + strings.Join(doubts, ", "), Color: tree.Yellow})
 	}
-	style := l.cfg.Style
-	style.Width = math.MaxInt
-	l.write(style.Row(l.row(r, step)))
-	var more []string
-	if r.facts.Tools > 0 { // else it was the model
-		more = append(more, r.times.Shares().Slowest())
+	slices.SortStableFunc(r.failed, func(a, b failure) int { return cmp.Compare(a.at, b.at) })
+	var widths [2]int
+	for _, f := range r.failed {
+		widths[0] = min(max(widths[0], tree.Columns("✗ "+f.what)), maxWhat)
+		widths[1] = min(max(widths[1], tree.Columns(f.why)), maxWhy)
 	}
+	for _, f := range r.failed {
+		cells := []tree.Cell{{Text: "✗ " + f.what, Width: widths[0], Color: tree.Red}, {Text: f.why, Width: widths[1]}}
+		if !r.timeless(l) {
+			cells = append(cells, tree.Cell{Text: "at " + tree.Duration(time.Duration(f.at-min(r.start, f.at))), Color: tree.Dim})
+		}
+		row(cells...)
+	}
+	if more := r.facts.ToolErrors - len(r.failed); more > 0 && len(r.failed) == maxFailed {
+		row(tree.Cell{Text: fmt.Sprintf("✗ and %d more", more), Color: tree.Red})
+	}
+	more := []string{r.times.Account().String()}
 	if l.cfg.Compare != nil {
 		more = append(more, l.cfg.Compare(r.id))
 	}
 	for _, text := range more {
 		if text != "" {
-			step.open, step.rest = true, []tree.Cell{{Text: text, Color: tree.Dim}}
-			l.write(style.Row(l.row(r, step)))
+			row(tree.Cell{Text: text, Color: tree.Dim})
 		}
 	}
 }
+
+// timeless reports whether only the order of the steps is known.
+func (r *run) timeless(l *Log) bool { return l.cfg.Recorded && r.facts.Timeless() }
 
 // printPending prints what a run has pending.
 func (l *Log) printPending(r *run) {
@@ -260,6 +323,9 @@ func (l *Log) printPending(r *run) {
 
 // print prints the line of a step.
 func (l *Log) print(r *run, step line) {
+	if step.minor {
+		return
+	}
 	l.fold(r)
 	l.write(l.cfg.Style.Row(l.row(r, step)))
 }
@@ -267,7 +333,7 @@ func (l *Log) print(r *run, step line) {
 // row returns the cells of a line.
 func (l *Log) row(r *run, step line) []tree.Cell {
 	at := since(r.start, step.at)
-	if l.cfg.Recorded && r.facts.Timeless() {
+	if r.timeless(l) {
 		at, step.took = "", ""
 	}
 	row := []tree.Cell{{Text: at, Width: max(len("+00:00.0"), len(at)), Color: tree.Dim}}
@@ -278,10 +344,23 @@ func (l *Log) row(r *run, step line) []tree.Cell {
 	if step.agent != r.agent { // how deep it is shows only when the spans around it end
 		name = "  " + name
 	}
+	mark := "  "
+	if step.mark {
+		mark = "✗ "
+	}
+	name = mark + name
 	l.name = min(max(l.name, tree.Columns(name)), max(minName, l.cfg.Style.Width*2/5))
 	row = append(row, tree.Cell{Text: name, Width: l.name, Color: step.color})
 	if l.took = max(l.took, tree.Columns(step.took)); !step.open {
 		row = append(row, tree.Cell{Text: step.took, Width: l.took})
+	}
+	if len(step.rest) > 1 && step.rest[1].Color == tree.Red { // what failed leaves room for why
+		about, why := &step.rest[0], &step.rest[1]
+		room := l.cfg.Style.Width - min(tree.Columns(why.Text), maxWhy) - 2
+		for _, c := range row {
+			room -= max(tree.Columns(c.Text), c.Width) + 2
+		}
+		about.Width = min(tree.Columns(about.Text), max(room, minTook))
 	}
 	return append(row, step.rest...)
 }

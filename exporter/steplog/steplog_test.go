@@ -98,7 +98,7 @@ func TestLog(t *testing.T) {
 				log := recorded(t, fixture, c.level, c.style)
 				got += fixture + "\n" + log + "\n"
 				for line := range strings.Lines(log) {
-					isRuns := strings.Contains(line, " tool, ") || strings.Contains(line, " tools") || strings.Contains(line, " % ")
+					isRuns := !strings.HasPrefix(line, "+") && !strings.HasPrefix(line, " ")
 					if n := tree.Columns(strings.TrimSuffix(line, "\n")); n > min(100, cmp.Or(c.style.Width, 100)) && !isRuns && !c.style.Color {
 						t.Errorf("%d columns: %q", n, line)
 					}
@@ -144,7 +144,7 @@ func TestNoContent(t *testing.T) {
 		`{"type":"assistant","message":{"content":[{"type":"text","text":%s}]},"session_id":"s"}`,
 		`{"type":"result","subtype":"error","is_error":true,"result":%s,"session_id":"s"}`, "",
 	}, "\n"))
-	for level, want := range map[content.Level]int{content.None: 0, content.Details: 4, content.Full: 6} {
+	for level, want := range map[content.Level]int{content.None: 0, content.Details: 7, content.Full: 9} {
 		synctest.Test(t, func(t *testing.T) {
 			l := start(t, mapping.Options{Content: level})
 			l.feed(stream)
@@ -300,20 +300,22 @@ func TestHungTool(t *testing.T) {
 		l.wait(9 * time.Second)
 		l.want()
 		l.wait(time.Second)
-		l.want("+00:03.0  chat GPT-5     3.00s")
+		l.want()
 		l.wait(49 * time.Second)
 		l.want()
 		l.wait(2 * time.Minute)
 		l.want(
-			"+01:03.0  shell go       running for 60s",
-			"+02:03.0  shell go       running for 2m00s")
+			"+01:03.0    shell go       running for 60s",
+			"+02:03.0    shell go       running for 2m00s")
 		l.feed(cursor("s", shell("completed", "a", exit1)))
 		l.wait(time.Second)
-		l.want("+03:02.0  shell go       2m59s  ✗ exit 1")
+		l.want("+03:02.0  ✗ shell go       2m59s  exit 1")
 		l.feed(cursor("s", say, result))
-		l.want("+03:03.0  chat GPT-5     1.00s",
-			"+03:03.0  cursor-agent   3m03s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-			"+03:03.0  cursor-agent   98 % in shell go")
+		l.want(
+			"cursor-agent ended after 3m03s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
+			"doubts: last_command_failed",
+			"✗ shell go  exit 1  at 3.00s",
+			"shell 98 %, model 2 % (all waiting)")
 		l.close()
 		l.want("")
 	})
@@ -325,18 +327,20 @@ func TestSilentModel(t *testing.T) {
 		l := start(t, mapping.Options{})
 		l.feed(cursor("s", begin, prompt))
 		l.wait(60 * time.Second)
-		l.want("+01:00.0  chat GPT-5     waiting for the model for 60s")
+		l.want("+01:00.0    chat GPT-5     waiting for the model for 60s")
 		l.feed(cursor("s", think))
 		l.wait(59 * time.Second)
 		l.want()
 		l.wait(2 * time.Second)
-		l.want("+02:00.0  chat GPT-5     thinking for 2m00s, silent for 60s")
+		l.want("+02:00.0    chat GPT-5     thinking for 2m00s, silent for 60s")
 		l.feed(cursor("s", say))
 		l.wait(61 * time.Second)
-		l.want("+03:00.0  chat GPT-5     thinking for 3m00s") // what it said waits for the next line
+		l.want("+03:00.0    chat GPT-5     thinking for 3m00s") // what it said waits for the next line
 		l.close()
-		l.want("+02:01.0  chat GPT-5     2m01s  first chunk 1m00s",
-			"+03:02.0  cursor-agent   3m02s  ✗ incomplete: the stream ended without a result  0 tools")
+		l.want(
+			"+02:01.0    chat GPT-5     2m01s  first chunk 1m00s",
+			"✗ cursor-agent failed after 3m02s: incomplete: the stream ended without a result · 0 tools",
+			"model 67 % (33 waiting), agent's own 33 %")
 	})
 }
 
@@ -345,10 +349,10 @@ func TestSilentProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := start(t, mapping.Options{Process: &mapping.Process{Agent: agent.OfCommand([]string{"cursor-agent"}), Executable: "cursor-agent"}})
 		l.wait(61 * time.Second)
-		l.want("+01:00.0  cursor-agent   silent for 60s")
+		l.want("+01:00.0    cursor-agent   silent for 60s")
 		l.feed(cursor("s", begin, prompt, say, result))
 		l.wait(61 * time.Second)
-		l.want("+01:01.0  chat GPT-5", "+02:02.0  cursor-agent   silent for 60s")
+		l.want("+02:02.0    cursor-agent   silent for 60s")
 		l.close()
 	})
 }
@@ -363,16 +367,17 @@ func TestBackgroundAfterTheRun(t *testing.T) {
 		l.feed(cursor("s", result))
 		l.b.Reset()
 		l.wait(time.Minute)
-		l.want("+01:01.0  background shell  running for 60s")
+		l.want("+01:01.0    background shell  running for 60s")
 		l.feed(cursor("r", begin, prompt))
 		l.wait(time.Minute)
 		l.close()
 		l.want(
-			"+02:01.0  6b9ccc38  background shell  running for 2m00s",
-			"+01:00.0  1c238d92  chat GPT-5        waiting for the model for 60s",
-			"+02:01.0  6b9ccc38  background shell  2m01s",
-			"+01:00.0  1c238d92  chat GPT-5        1m00s  ✗ incomplete: the stream does not show its end",
-			"+01:00.0  1c238d92  cursor-agent      1m00s  ✗ incomplete: the stream ended without a result  0 tools")
+			"+02:01.0  6b9ccc38    background shell  running for 2m00s",
+			"+01:00.0  1c238d92    chat GPT-5        waiting for the model for 60s",
+			"+02:01.0  6b9ccc38    background shell  2m01s",
+			"+01:00.0  1c238d92  ✗ chat GPT-5        1m00s  incomplete: the stream does not show its end",
+			"1c238d92  ✗ cursor-agent failed after 1m00s: incomplete: the stream ended without a result · 0 tools",
+			"1c238d92  model 100 % (all waiting)")
 	})
 }
 
@@ -385,7 +390,9 @@ func TestOneTraceparent(t *testing.T) {
 			l.feed(cursor("s", begin, prompt))
 			l.wait(3 * time.Second)
 			l.feed(cursor("s", say, result))
-			l.want("+00:03.0  chat GPT-5     3.00s", "+00:03.0  cursor-agent   3.00s  0 tools, 1,000 tokens in, 20 out")
+			l.want(
+				"cursor-agent ended after 3.00s · 0 tools · 1,000 tokens in, 20 out",
+				"model 100 % (all waiting)")
 			l.wait(time.Second)
 		}
 		l.close()
@@ -403,7 +410,7 @@ func TestSessionLog(t *testing.T) {
 		l.wait(2 * time.Second)
 		l.feed(stamped(shell("started", "a", "")))
 		l.wait(61 * time.Second)
-		l.want("+00:02.0  chat GPT-5     2.00s", "+01:02.0  shell go       running for 60s")
+		l.want("+01:02.0    shell go       running for 60s")
 		l.close()
 	})
 }
@@ -425,18 +432,17 @@ func TestTwoSessionsAtOnce(t *testing.T) {
 		l.feed(cursor("r", shell("completed", "b", exit1), result))
 		l.close()
 		l.want(
-			"::group::cursor-agent",
-			"+00:01.0  chat GPT-5     1.00s",
-			"::endgroup::",
-			"+00:05.0  38acf4ba  chat GPT-5     5.00s",
-			"+01:02.0  6b9ccc38  shell go       running for 60s",
-			"+01:17.0  6b9ccc38  shell go       1m16s  ✗ exit 1",
-			"+01:17.0  6b9ccc38  chat GPT-5",
-			"+01:17.0  6b9ccc38  cursor-agent   1m17s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-			"+01:17.0  6b9ccc38  cursor-agent   99 % in shell go",
-			"+01:05.0  38acf4ba  shell go       1m00s  ✗ exit 1",
-			"+01:05.0  38acf4ba  cursor-agent   1m05s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: ends_on_tool, last_command_failed",
-			"+01:05.0  38acf4ba  cursor-agent   92 % in shell go, 8 % waiting for the model")
+			"+01:02.0  6b9ccc38    shell go       running for 60s",
+			"+01:17.0  6b9ccc38  ✗ shell go       1m16s  exit 1",
+			"6b9ccc38  cursor-agent ended after 1m17s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
+			"6b9ccc38  doubts: last_command_failed",
+			"6b9ccc38  ✗ shell go  exit 1  at 1.00s",
+			"6b9ccc38  shell 99 %, model 1 % (all waiting)",
+			"+01:05.0  38acf4ba  ✗ shell go       1m00s  exit 1",
+			"38acf4ba  cursor-agent ended after 1m05s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
+			"38acf4ba  doubts: ends_on_tool, last_command_failed",
+			"38acf4ba  ✗ shell go  exit 1  at 5.00s",
+			"38acf4ba  shell 92 %, model 8 % (all waiting)")
 	})
 }
 
@@ -468,16 +474,33 @@ func TestLostLines(t *testing.T) {
 		l.feed(cursor("s", result))
 		l.close()
 		l.want(
-			"+00:00.0  chat GPT-5",
-			"+00:00.0  shell go       0ms    ✗ exit 1",
-			"… lines lost here, because stderr was full: 4",
-			"+00:03.0  chat GPT-5     1.00s",
-			"+00:03.0  shell go       0ms    ✗ exit 1",
-			"… lines lost here, because stderr was full: 2")
+			"+00:00.0  ✗ shell go              exit 1",
+			"… lines lost here, because stderr was full: 2",
+			"+00:03.0  ✗ shell go              exit 1",
+			"… lines lost here, because stderr was full: 7")
 	})
 }
 
-// A fold a run, which ends before the run's own line.
+// A step has its line within a second of the line that ended it, whatever else is open. The model
+// that called it is shown in the words that its span will have.
+func TestStepsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{Content: content.Full})
+		said := `"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"The token is gh"}]},"timestamp_ms":1790000000000`
+		l.feed(cursor("s", begin, prompt, said))
+		l.wait(2 * time.Second)
+		l.want()
+		l.feed(cursor("s", shell("started", "a", ""), shell("started", "b", "")))
+		l.wait(15 * time.Second)
+		l.want("+00:02.0    chat GPT-5     2.00s  The token is gh")
+		l.feed(cursor("s", shell("completed", "a", exit1)))
+		l.wait(time.Second)
+		l.want("+00:17.0  ✗ shell          15.0s  go test  exit 1")
+		l.close()
+	})
+}
+
+// A fold a run, which ends before the run's own lines: they say what failed.
 func TestFolds(t *testing.T) {
 	const erase = "\x1b[0K"
 	ofSecond := erase + "section_%s:%d:spantee_%s\r" + erase
@@ -500,9 +523,11 @@ func TestFolds(t *testing.T) {
 			var want []string
 			for i := range 2 {
 				want = append(want, marks[2*i],
-					"+00:01.0  chat GPT-5     1.00s", "+00:01.0  shell go       0ms    ✗ exit 1", "+00:01.0  chat GPT-5", marks[2*i+1],
-					"+00:01.0  cursor-agent   1.00s  1 tool, 1 failed, 1,000 tokens in, 20 out  doubts: last_command_failed",
-					"+00:01.0  cursor-agent   100 % waiting for the model")
+					"+00:01.0  ✗ shell go              exit 1", marks[2*i+1],
+					"cursor-agent ended after 1.00s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
+					"doubts: last_command_failed",
+					"✗ shell go  exit 1  at 1.00s",
+					"model 100 % (estimated)")
 			}
 			l.want(want...)
 		})
@@ -514,12 +539,15 @@ func TestHostileNames(t *testing.T) {
 	var b strings.Builder
 	log := steplog.New(steplog.Config{Out: &b, Recorded: true, Fold: steplog.GitHub})
 	root := &tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent a\n::error::b", EndTimeUnixNano: 1e9}
-	step := &tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("22345678"), ParentSpanId: root.SpanId, Name: "execute_tool \x1b[2J\r\n::stop-commands::x", EndTimeUnixNano: 1e9}
-	log.Export(runs.Of(step))
+	for i, name := range []string{"\x1b[2J\r\n::stop-commands::x", "::error::x", "##[error]x"} {
+		step := &tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte{byte(i), 2, 3, 4, 5, 6, 7, 8}, ParentSpanId: root.SpanId, Name: "execute_tool " + name, EndTimeUnixNano: 1e9}
+		step.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: name}
+		log.Export(runs.Of(step))
+	}
 	log.Export(runs.Of(root))
 	log.Close()
 	for line := range strings.Lines(b.String()) {
-		if !strings.HasPrefix(line, "+00:01.0  ") && line != "::group::\n" && line != "::endgroup::\n" || strings.Contains(line, "\x1b") {
+		if strings.HasPrefix(line, "::") && line != "::group::\n" && line != "::endgroup::\n" || strings.Contains(line, "##[") || strings.Contains(line, "\x1b") {
 			t.Errorf("%q", line)
 		}
 	}
@@ -547,7 +575,7 @@ func TestHours(t *testing.T) {
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("22345678"), ParentSpanId: []byte("12345678"), Name: "execute_tool read", EndTimeUnixNano: hour - 6e7}))
 	log.Export(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent pi", EndTimeUnixNano: 25*hour + 61e9}))
 	log.Close()
-	if want := "+59:59.9  read           1h00m\n+25:01:01.0  pi             25h01m  1 tool\n+25:01:01.0  pi             96 % between steps\n"; b.String() != want {
+	if want := "+59:59.9    read           1h00m\npi ended after 25h01m · 1 tool\nagent's own 96 %, read 4 %\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

@@ -68,9 +68,9 @@ func (s Style) Row(row []Cell) string {
 
 // Summary says what a run did and used.
 func Summary(run *runs.Run) string {
-	facts := []string{plural(run.Tools, "tool")}
+	tools := plural(run.Tools, "tool")
 	if run.ToolErrors > 0 {
-		facts = append(facts, Thousands(run.ToolErrors)+" failed")
+		tools += ", " + Thousands(run.ToolErrors) + " failed"
 	}
-	return strings.Join(append(facts, totals(run)...), ", ")
+	return strings.Join(append([]string{tools}, totals(run)...), " · ")
 }

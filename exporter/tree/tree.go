@@ -96,7 +96,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 	}
 	s.facts(b, facts)
 	if !t.timeless {
-		s.facts(b, []fact{{"", t.timeline.Shares().Slowest()}})
+		s.facts(b, []fact{{"", t.timeline.Account().String()}})
 	}
 	b.WriteString("\n")
 }

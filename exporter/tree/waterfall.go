@@ -56,11 +56,12 @@ func (s Style) waterfall(b *strings.Builder, t *trace) {
 	for _, r := range rows {
 		b.WriteString(pad(cut(r.branch, name-1)+r.cut(r.name, name-cells(r.branch)), name))
 		fitting, drawn := r.fit(notes), r.bar(t, bar)
-		if duration == 0 && len(fitting) == 0 {
+		last := r.duration == "" && len(fitting) == 0
+		if last {
 			drawn = strings.TrimRight(drawn, " ")
 		}
 		b.WriteString("  " + s.paint(r.color(), drawn))
-		if duration > 0 {
+		if duration > 0 && !last {
 			fmt.Fprintf(b, " %*s", duration, r.duration)
 		}
 		for i, note := range fitting {

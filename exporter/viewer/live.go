@@ -232,7 +232,8 @@ type Now struct {
 	Event        string `json:"event"` // the last event: a chat without events waits for the model
 	Since        int64  `json:"since"` // when that span began, in microseconds since 1970
 	LastActivity int64  `json:"heard"` // when something last happened
-	LastReport   int64  `json:"asked"` // when its process last reported
+	LastReport   int64  `json:"asked"` // when its process last reported, by the clock of its spans
+	Read         int64  `json:"read"`  // when that was read here: time goes on from then
 	Gone         bool   `json:"gone"`  // its process has been silent for too long
 	StallAfter   int64  `json:"stall"` // how long it is silent before it is stuck, in microseconds; 0 for never
 }

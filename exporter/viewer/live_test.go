@@ -43,6 +43,14 @@ func TestOpenSpans(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 
+	// The page counts on from when the last report was read, not from when the last span came.
+	s.alive([]string{"p"}, now.Add(70*time.Second))
+	got, _ = s.Session(idOf(tool))
+	if n := got.Now; n.Read != now.Add(70*time.Second).UnixMicro() || n.LastReport != 9e6+69e6 || n.LastActivity != 5e6 {
+		t.Errorf("70 s of silence: %+v", n)
+	}
+	now = now.Add(69 * time.Second)
+
 	// Nobody will end what a dead process had open.
 	s.expire(now.Add(time.Second + silence - 1))
 	if got, _ = s.Session(idOf(tool)); got.Now.Gone {

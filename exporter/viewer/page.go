@@ -75,22 +75,23 @@ func readAnswer[T any](from querier, row, since int64, maxSize int, item func(st
 // A Bar is a span in the waterfall. Times are in microseconds: those of the
 // span since 1970, those of its events since its start.
 type Bar struct {
-	ID         string `json:"id"`
-	Parent     string `json:"parent,omitempty"`
-	Name       string `json:"name"`
-	Op         string `json:"op,omitempty"`
-	Title      string `json:"title"`
-	Detail     string `json:"detail,omitempty"`
-	Path       bool   `json:"path,omitempty"` // Detail is a path
-	Tool       string `json:"tool,omitempty"`
-	Turn       int64  `json:"turn,omitempty"`
-	Start      int64  `json:"start"`
-	End        int64  `json:"end"`
-	Failure    string `json:"failure,omitempty"`
-	Executable string `json:"executable,omitempty"`
-	Estimated  bool   `json:"estimated,omitempty"`
-	Open       bool   `json:"open,omitempty"`
-	Marks      []Mark `json:"marks,omitempty"`
+	ID            string `json:"id"`
+	Parent        string `json:"parent,omitempty"`
+	Name          string `json:"name"`
+	Op            string `json:"op,omitempty"`
+	Title         string `json:"title"`
+	Detail        string `json:"detail,omitempty"`
+	Path          bool   `json:"path,omitempty"` // Detail is a path
+	Tool          string `json:"tool,omitempty"`
+	Turn          int64  `json:"turn,omitempty"`
+	Start         int64  `json:"start"`
+	End           int64  `json:"end"`
+	Failure       string `json:"failure,omitempty"`
+	Executable    string `json:"executable,omitempty"`
+	StartInferred bool   `json:"startInferred,omitempty"`
+	EndInferred   bool   `json:"endInferred,omitempty"`
+	Open          bool   `json:"open,omitempty"`
+	Marks         []Mark `json:"marks,omitempty"`
 	ModelCall
 }
 
@@ -129,11 +130,11 @@ func newBar(sp stored) (Bar, int) {
 		End:        microseconds(s.End),
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
-		Estimated:  s.Bool(semconv.TimeEstimated),
 		Open:       sp.n == 0,
 		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.InputTokens, Output: used.OutputTokens, Cached: used.CacheReadTokens, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)
+	b.StartInferred, b.EndInferred = s.Inferred()
 	s.Events(func(e runs.Event) {
 		at := microseconds(e.Time) - b.Start
 		switch kind, _, _ := bytes.Cut(e.Name, []byte(".")); string(kind) {

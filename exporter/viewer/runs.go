@@ -101,7 +101,7 @@ type tally struct {
 	tools        map[string]*ToolTime
 	called       []*ToolTime // by the last run
 	failures     map[string]*Failure
-	peaks        [3]Peak // by duration, cost and errors
+	peaks        [3]Peak // by duration, cost and failed tools
 
 	day      string // of the last run, which began from dayFrom on and before dayTo
 	from, to int64
@@ -205,7 +205,7 @@ func (t *tally) add(row int64, o *outline) {
 		t.peaks[0].challenge(row, float64(o.took), false)
 	}
 	t.peaks[1].challenge(row, cost, computed)
-	t.peaks[2].challenge(row, float64(o.errors), false)
+	t.peaks[2].challenge(row, float64(o.toolErrors), false)
 }
 
 func (p *Peak) challenge(row int64, value float64, computed bool) {

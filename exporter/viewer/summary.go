@@ -43,11 +43,12 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 }
 
 // listed is the part of a query that reads sessions for listing.
-const listed = `SELECT row, summary, heard, pinned, (SELECT max(gone) FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
+const listed = `SELECT row, summary, heard, pinned, (SELECT max(gone) FROM open WHERE open.session = row), (SELECT max(reported) FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
 
 // sessions reads sessions, with their rows. The query begins with listed.
 func (s *Store) sessions(from querier, query string, args ...any) (list []Session, rows []int64, err error) {
 	var heard []int64
+	var reported []sql.NullInt64
 	var gone []sql.NullBool // of sessions with open spans
 	list = []Session{}
 	err = each(from, func(scan func(...any) error) error {
@@ -56,12 +57,14 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 		var row, end int64
 		var pinned bool
 		var silent sql.NullBool
-		err := scan(&row, &summary, &end, &pinned, &silent)
+		var at sql.NullInt64
+		err := scan(&row, &summary, &end, &pinned, &silent, &at)
 		if err == nil {
 			err = json.Unmarshal(summary, &session)
 		}
 		session.Pinned = pinned
 		list, rows, heard, gone = append(list, session), append(rows, row), append(heard, end), append(gone, silent)
+		reported = append(reported, at)
 		return err
 	}, query, args...)
 	for i := range list {
@@ -69,7 +72,7 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 			var open []stored
 			open, err = openSpans(from, rows[i])
 			if list[i].Now = newNow(open, uint64(heard[i]), gone[i].Bool); list[i].Now != nil {
-				list[i].Now.StallAfter = s.StallAfter.Microseconds()
+				list[i].Now.StallAfter, list[i].Now.Read = s.StallAfter.Microseconds(), reported[i].Int64/1000
 			}
 		}
 	}

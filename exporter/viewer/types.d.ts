@@ -8,7 +8,7 @@ interface Session {
   input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
-interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
+interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; read: number; gone: boolean; stall: number }
 interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {
@@ -18,7 +18,7 @@ interface List {
 }
 interface Bar {
   id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; turn?: number;
-  start: number; end: number; failure?: string; executable?: string; firstChunk?: number; open?: boolean; estimated?: boolean;
+  start: number; end: number; failure?: string; executable?: string; firstChunk?: number; open?: boolean; startInferred?: boolean; endInferred?: boolean;
   input?: number; output?: number; cached?: number; cost?: number;
   chunks?: number; text?: number[]; thinking?: number[]; marks?: Mark[];
 }
@@ -76,7 +76,8 @@ type Leaf = Element | string | number | false | null | undefined;
 
 // A Part is a share of the time of a session, from a kind of work.
 interface Kind { key: string; label: string; color: string; rank: number; order: number; tool?: string }
-interface Part extends Kind { us: number }
+interface Part extends Kind { us: number; estimated: boolean }
+interface Edge { at: number; of: { kind: Kind; inferred: boolean }; begins: boolean; inferred: boolean }
 
 // A Block is a piece of a tool call as people read it.
 type Block =
@@ -109,4 +110,3 @@ declare class uPlot {
   destroy(): void;
 }
 type Add = (kind: Block["kind"], value: unknown, more?: { error?: boolean; note?: string }) => boolean;
-type Active = Map<string, { kind: Kind; n: number }>; // by key, how many go on

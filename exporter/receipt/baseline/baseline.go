@@ -37,9 +37,9 @@ type Entry struct {
 }
 
 // NewEntry returns the entry of a run. The usage of its models and sub-agents, of which there
-// may be many, is left out.
+// may be many, is left out, as are its failed tools, which may have content.
 func NewEntry(service string, run receipt.Run) Entry {
-	run.Models, run.Subagents = []receipt.Model{}, []receipt.Subagent{}
+	run.Models, run.Subagents, run.FailedTools = []receipt.Model{}, []receipt.Subagent{}, []receipt.FailedTool{}
 	return Entry{receipt.SchemaVersion, service, run}
 }
 

@@ -9,6 +9,7 @@ package condition
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -34,13 +35,30 @@ func Parse(text string) (*Condition, error) {
 	}
 	expr, err := new(syntax.FileOptions).ParseExpr("", text, 0)
 	if e, ok := errors.AsType[syntax.Error](err); ok {
-		return nil, errors.New(e.Msg) // without its position: a condition is one line
+		return nil, parseError(text, e)
 	} else if err != nil {
 		return nil, err
 	}
 	c := &Condition{expr: expr, uses: map[string]bool{}}
 	_, err = c.check(expr)
 	return c, err
+}
+
+// parseError names the place where a condition cannot be parsed.
+func parseError(text string, e syntax.Error) error {
+	const example = "tools_failed > 3 or cost > 2"
+	if !strings.HasPrefix(e.Msg, "got ") { // else it is about tokens of the parser's
+		return errors.New(e.Msg)
+	}
+	all := []rune(text)
+	at := min(max(0, int(e.Pos.Col)-1), len(all))
+	if strings.TrimSpace(string(all[at:])) == "" {
+		return fmt.Errorf("it ends too early (example: %s)", example)
+	}
+	for at > 0 && all[at-1] != ' ' { // the position may be the end of a word
+		at--
+	}
+	return fmt.Errorf("cannot parse it from %q on (example: %s)", string(all[at:]), example)
 }
 
 // Holds reports whether the condition is true, by Starlark's rules: zero, an empty text and

@@ -23,6 +23,7 @@ type Step struct {
 	outputs string // $GITHUB_OUTPUT; "" for none
 	summary string // $GITHUB_STEP_SUMMARY; "" for none
 	said    []string
+	slow    slowest
 	traces  bytes.Buffer
 	tree    *tree.Writer // of traces
 }
@@ -44,6 +45,7 @@ func NewStep(quiet bool) *Step {
 func (s *Step) Export(span *runs.Span) {
 	if s.summary != "" {
 		s.tree.Export(span)
+		s.slow.add(span)
 	}
 }
 
@@ -77,7 +79,7 @@ func (s *Step) writeSummary(r *receipt.Receipt, link func(trace string) string) 
 		return err
 	}
 	return appendTo(s.summary, func(size int64) (string, error) {
-		text := markdown(runTable(r, s.said, link), s.traces.String(), int(maxSummary-size))
+		text := markdown(overview(r, &s.slow, s.said, link), s.traces.String(), int(maxSummary-size))
 		if text == "" {
 			return "", fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.summary)
 		}

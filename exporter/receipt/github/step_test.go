@@ -13,14 +13,14 @@ import (
 func TestMarkdown(t *testing.T) {
 	const table = "| a |\n"
 	for text, fence := range map[string]string{"plain\n\n": "```", "```go\nx\n```": "````", "`````": "``````"} {
-		want := table + fence + "text\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
+		want := table + "<details><summary>All steps</summary>\n\n" + fence + "text\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n</details>\n"
 		if got := markdown(table, text, 1000); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
-	for room := range 100 {
+	for room := range 200 {
 		got := markdown(table, strings.Repeat("ä", 100), room)
-		if len(got) > room || got != "" && !strings.HasSuffix(got, "\n(truncated)\n```\n") {
+		if len(got) > room || got != "" && !strings.HasSuffix(got, "\n(truncated)\n```\n\n</details>\n") && !strings.HasSuffix(got, strings.Repeat("ä", 100)+"\n```\n\n</details>\n") {
 			t.Errorf("room %d: %q", room, got)
 		}
 	}
@@ -43,7 +43,7 @@ func TestNamesStayInTheirPlace(t *testing.T) {
 	if strings.Contains(string(text), "\nspantee_injected") || !strings.Contains(string(text), "\nspantee_session_id=s") {
 		t.Errorf("%s", text)
 	}
-	table := runTable(r, nil, func(string) string { return "" })
+	table := overview(r, new(slowest), nil, func(string) string { return "" })
 	if !strings.Contains(table, `a\|b`) || !strings.Contains(table, `\<img\>`) || strings.Contains(table, "b\nc") {
 		t.Errorf("%s", table)
 	}

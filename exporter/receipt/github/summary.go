@@ -1,7 +1,9 @@
 package github
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,58 +15,44 @@ import (
 // its other commands add later.
 const maxSummary = 900 << 10
 
-// markdown returns a table and the text of the traces, "" if there is too little room for it.
-func markdown(table, text string, room int) string {
+// markdown returns what people read first and the text of the traces, folded, "" if there is too
+// little room for it.
+func markdown(head, text string, room int) string {
 	text = strings.TrimRight(text, "\n")
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
+	before, after := "<details><summary>All steps</summary>\n\n"+fence+"text\n", "\n"+fence+"\n\n</details>\n"
 	const truncated = "\n(truncated)"
-	room -= 1 + len(table) + len(fence+"text\n"+truncated+"\n"+fence+"\n") // 1 for the end of the last line
+	room -= 1 + len(head+before+truncated+after) // 1 for the end of the last line
 	switch {
 	case room < 0:
 		return ""
 	case len(text) > room:
 		text = strings.ToValidUTF8(text[:room], "") + truncated
 	}
-	return table + fence + "text\n" + text + "\n" + fence + "\n"
+	return head + before + text + after
 }
 
 // maxRuns is how many runs the table lists.
 const maxRuns = 20
 
-// runTable returns the first runs as a table with a heading, and sentences, in Markdown.
-func runTable(r *receipt.Receipt, sentences []string, link func(trace string) string) string {
+// maxFailed is how many failed tools are listed.
+const maxFailed = 20
+
+// overview returns what people look for first, in Markdown: how the runs ended, what failed, and
+// what was slow.
+func overview(r *receipt.Receipt, slow *slowest, sentences []string, link func(trace string) string) string {
 	var b strings.Builder
-	heading := fmt.Sprintf("%d agent runs", r.RunsTotal)
 	if r.RunsTotal == 1 {
-		heading = cell(r.Runs[0].Agent) + ": " + runOutcome(&r.Runs[0])
-	}
-	fmt.Fprintf(&b, "### %s\n\n", heading)
-	b.WriteString("| agent | outcome | model | time | turns | tools | failed | tokens in | out | cost | trace |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
-	for i := range r.Runs[:min(len(r.Runs), maxRuns)] {
-		run := &r.Runs[i]
-		in, out, cost := "", "", ""
-		if run.TokensKnown {
-			in, out = tree.Thousands(run.InputTokens), tree.Thousands(run.OutputTokens)
+		run := &r.Runs[0]
+		fmt.Fprintf(&b, "### %s\n\n%s\n", heading(run), facts(run, link))
+		if run.Slowest != "" {
+			fmt.Fprintf(&b, "\n%s\n", cell(run.Slowest))
 		}
-		if run.CostKnown {
-			cost = fmt.Sprintf("$%.4f", run.Cost)
-			if run.CostSource == receipt.CostComputed {
-				cost += " computed"
-			}
-		}
-		trace := run.TraceID
-		if url := link(run.TraceID); url != "" {
-			trace = fmt.Sprintf("[%s](%s)", trace, url)
-		}
-		took := time.Duration(run.Seconds * float64(time.Second)).Round(time.Millisecond)
-		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %s | %s | %s | %s |\n", cell(run.Agent), runOutcome(run), cell(run.Model),
-			took, run.Turns, run.Tools, run.ToolsFailed, in, out, cost, trace)
-	}
-	if more := r.RunsTotal - maxRuns; more > 0 {
-		fmt.Fprintf(&b, "\nand %d more\n", more)
+	} else {
+		runTable(&b, r, link)
 	}
 	if len(r.LimitsReached) > 0 {
 		fmt.Fprintf(&b, "\nLimits reached: %s\n", strings.Join(r.LimitsReached, ", "))
@@ -72,12 +60,105 @@ func runTable(r *receipt.Receipt, sentences []string, link func(trace string) st
 	for _, sentence := range sentences {
 		fmt.Fprintf(&b, "\n%s\n", cell(sentence))
 	}
+	failed := 0
+	for i := range r.Runs {
+		for _, f := range r.Runs[i].FailedTools {
+			if failed++; failed == 1 {
+				b.WriteString("\n**Failed**\n\n| tool | why | at |\n|---|---|--:|\n")
+			}
+			if failed <= maxFailed {
+				fmt.Fprintf(&b, "| ✗ %s | %s | %s |\n", cell(call(f.Tool, f.Program, f.Detail)), cell(f.Failure), tree.Duration(time.Duration(f.AtMillis)*time.Millisecond))
+			}
+		}
+	}
+	if more := r.ToolsFailed - min(failed, maxFailed); failed > 0 && more > 0 {
+		fmt.Fprintf(&b, "\nand %d more\n", more)
+	}
+	slow.write(&b, r)
 	return b.String() + "\n"
+}
+
+// call says what a tool call was about.
+func call(tool, program, detail string) string {
+	return strings.TrimSpace(tool + " " + cmp.Or(detail, program))
+}
+
+// heading says how a run ended, with its failures.
+func heading(run *receipt.Run) string {
+	mark, ended := "✓", "ended"
+	if run.ToolsFailed > 0 || len(run.Doubts) > 0 {
+		mark = "⚠"
+	}
+	if !run.Succeeded {
+		mark, ended = "✗", "failed: "+run.ErrorType
+	}
+	text := fmt.Sprintf("%s %s %s", mark, run.Agent, ended)
+	if run.ToolsFailed > 0 {
+		text += fmt.Sprintf(", %d of %d tools failed", run.ToolsFailed, run.Tools)
+	}
+	if len(run.Doubts) > 0 {
+		text += " (" + strings.Join(run.Doubts, ", ") + ")"
+	}
+	return cell(text)
+}
+
+// facts are a run's, on one line.
+func facts(run *receipt.Run, link func(trace string) string) string {
+	list := []string{took(run), cell(run.Model), fmt.Sprintf("%d turns", run.Turns), fmt.Sprintf("%d tools", run.Tools)}
+	if run.TokensKnown {
+		list = append(list, fmt.Sprintf("%s tokens in, %s out", tree.Thousands(run.InputTokens), tree.Thousands(run.OutputTokens)))
+	}
+	list = append(list, cost(run), "trace "+traceLink(run, link))
+	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), " · ")
+}
+
+func took(run *receipt.Run) string {
+	return tree.Duration(time.Duration(run.Seconds * float64(time.Second)))
+}
+
+func cost(run *receipt.Run) string {
+	if !run.CostKnown {
+		return ""
+	}
+	text := fmt.Sprintf("$%.4f", run.Cost)
+	if run.CostSource == receipt.CostComputed {
+		text += " computed"
+	}
+	return text
+}
+
+func traceLink(run *receipt.Run, link func(trace string) string) string {
+	if url := link(run.TraceID); url != "" {
+		return fmt.Sprintf("[%s](%s)", run.TraceID, url)
+	}
+	return run.TraceID
+}
+
+// runTable writes the first runs as a table with a heading, in Markdown.
+func runTable(b *strings.Builder, r *receipt.Receipt, link func(trace string) string) {
+	heading := fmt.Sprintf("%d agent runs", r.RunsTotal)
+	if r.ToolsFailed > 0 {
+		heading = fmt.Sprintf("⚠ %s, %d of %d tools failed", heading, r.ToolsFailed, r.Tools)
+	}
+	fmt.Fprintf(b, "### %s\n\n", heading)
+	b.WriteString("| agent | outcome | model | time | turns | tools | failed | tokens in | out | cost | trace |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	for i := range r.Runs[:min(len(r.Runs), maxRuns)] {
+		run := &r.Runs[i]
+		in, out := "", ""
+		if run.TokensKnown {
+			in, out = tree.Thousands(run.InputTokens), tree.Thousands(run.OutputTokens)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %s | %s | %s | %s |\n", cell(run.Agent), runOutcome(run), cell(run.Model),
+			took(run), run.Turns, run.Tools, run.ToolsFailed, in, out, cost(run), traceLink(run, link))
+	}
+	if more := r.RunsTotal - maxRuns; more > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", more)
+	}
 }
 
 // runOutcome says how a run ended, and what makes that doubtful.
 func runOutcome(run *receipt.Run) string {
-	outcome := "success"
+	outcome := "ended"
 	if !run.Succeeded {
 		outcome = run.ErrorType
 	}

@@ -1,94 +1,94 @@
 // @ts-check
-// Where the time went: every instant of a session belongs to one thing, the
-// first of these that is going on: an approval, tools (which share it evenly),
-// the model, a tool that waits for its sub-agent, something in the background,
-// and otherwise nothing. The steps of sub-agents count as those of the session.
+// Where the time went, as package runs accounts for it in the terminal: every instant of a
+// session belongs to one thing, the first of these that is going on: an approval, tools (which
+// share it evenly), hooks, the model's output, waiting for the model, a tool that waits for the
+// steps below it, and otherwise the agent itself. The steps of sub-agents count as those of the
+// session, and work in the background does not count.
 
-// timeSpent returns the parts, in that order but for the tools by their share.
+// timeSpent returns the parts, the longest first. They are estimated if they rest on an inferred
+// start or end.
 /** @param {Trace} trace */
 export function timeSpent(trace) {
   const from = trace.root?.start ?? trace.start;
   const to = trace.root?.end ?? trace.end;
-  let working = trace.nodes.filter((n) => works.has(n.op));
-  if (!working.length) working = trace.nodes.filter((n) => n !== trace.root && !n.children.length);
+  const known = trace.nodes.some((n) => works.has(n.op));
 
-  /** @type {{ at: number, step: number, kind: Kind }[]} */
+  /** @type {Edge[]} */
   const edges = [];
-  /** @type {(start: number, end: number, kind: Kind) => void} */
-  const add = (start, end, kind) => {
+  /** @type {(kind: Kind, start: number, end: number, startInferred: boolean, endInferred: boolean) => void} */
+  const add = (kind, start, end, startInferred, endInferred) => {
     start = Math.max(start, from);
     end = Math.min(end, to);
-    if (start < end) edges.push({ at: start, step: 1, kind }, { at: end, step: -1, kind });
+    const of = { kind, inferred: startInferred || endInferred };
+    if (start < end) edges.push({ at: start, of, begins: true, inferred: startInferred }, { at: end, of, begins: false, inferred: endInferred });
   };
-  for (const n of working) {
-    if (n.op === "chat") {
-      const first = n.firstChunk || (n.open && !n.chunks ? n.end : n.start);
-      add(n.start, Math.min(first, n.end), kindOf("wait"));
-      add(Math.min(first, n.end), n.end, kindOf("model"));
-    } else if (n.holdsAgent) {
-      add(n.start, n.end, kindOf("sub-agent", n.title));
-    } else {
-      add(n.start, n.end, kindOf(n.op, toolName(n)));
-    }
+  for (const n of trace.nodes) {
+    if (n === trace.root || inBackground(n)) continue;
+    const { startInferred = false, endInferred = false } = n.bar;
+    const calls = n.op === "tool" && n.children.some((c) => !beside.has(c.op));
+    const alone = !n.children.length && (n.op === "agent" ? n.parent?.op !== "tool" : !n.op && !known);
+    const first = n.op === "chat" ? Math.min(n.firstChunk || Math.min(n.text[0] ?? n.end, n.thinking[0] ?? n.end), n.end) : n.start;
+    if (n.op === "chat") add(kindOf("wait"), n.start, first, startInferred, first === n.end && endInferred);
+    if (n.op === "chat") add(kindOf("model"), first, n.end, first === n.start && startInferred, endInferred);
+    else if (works.has(n.op) || alone) add(kindOf(calls ? "caller" : n.op, toolName(n)), n.start, n.end, startInferred, endInferred);
   }
   edges.sort((a, b) => a.at - b.at);
 
   /** @type {Map<string, Part>} */
   const parts = new Map();
-  /** @type {(kind: Kind, us: number) => void} */
-  const spend = (kind, us) => {
-    const part = parts.get(kind.key) ?? { ...kind, us: 0 };
+  /** @type {(kind: Kind, us: number, inferred: boolean) => void} */
+  const spend = (kind, us, inferred) => {
+    const part = parts.get(kind.key) ?? { ...kind, us: 0, estimated: false };
     part.us += us;
+    part.estimated ||= inferred;
     parts.set(kind.key, part);
   };
-  /** @type {Active} */
-  const active = new Map(); // kinds by key, with how many go on
-  let last = from;
-  /** @type {(until: number) => void} */
-  const pass = (until) => {
-    if (until > last) share(active, until - last, spend);
-    last = until;
+  /** @type {Set<Edge["of"]>} */
+  const active = new Set();
+  let last = from, lastInferred = Boolean(trace.root?.bar.startInferred), before = kindOf("own");
+  /** @type {(until: number, inferred: boolean) => void} */
+  const pass = (until, inferred) => {
+    const rank = Math.min(...[...active].map((a) => a.kind.rank)), us = until - last;
+    const now = [...active].filter((a) => a.kind.rank === rank);
+    if (us <= 0) return;
+    if (!now.length && us > touching) before = kindOf("own");
+    if (!now.length) spend(before, us, us > touching && (inferred || lastInferred));
+    for (const a of now) spend(before = a.kind, us / now.length, a.inferred);
   };
   for (const e of edges) {
-    pass(e.at);
-    const a = active.get(e.kind.key) ?? { kind: e.kind, n: 0 };
-    a.n += e.step;
-    if (a.n) active.set(e.kind.key, a);
-    else active.delete(e.kind.key);
+    pass(e.at, e.inferred);
+    last = e.at;
+    lastInferred = e.inferred;
+    if (e.begins) active.add(e.of);
+    else active.delete(e.of);
   }
-  pass(to);
-  const total = Math.max(1, to - from);
-  return {
-    total,
-    parts: [...parts.values()].sort((a, b) => a.order - b.order || b.us - a.us),
-  };
+  pass(to, Boolean(trace.root?.bar.endInferred));
+  const list = [...parts.values()].sort((a, b) => b.us - a.us || a.order - b.order || (a.label < b.label ? -1 : 1));
+  return { total: Math.max(1, to - from), parts: list };
 }
 
-/** @param {Active} active @param {number} us @param {(kind: Kind, us: number) => void} spend */
-function share(active, us, spend) {
-  let rank = Infinity;
-  /** @type {{ kind: Kind, n: number }[]} */
-  let kinds = [];
-  for (const a of active.values()) {
-    if (a.kind.rank < rank) {
-      rank = a.kind.rank;
-      kinds = [];
-    }
-    if (a.kind.rank === rank) kinds.push(a);
-  }
-  if (!kinds.length) {
-    if (us > apart) spend(kindOf("idle"), us);
-    return;
-  }
-  const all = kinds.reduce((sum, a) => sum + a.n, 0);
-  for (const a of kinds) spend(a.kind, us * a.n / all);
+// percentages are those of the parts, rounded by the largest remainder so that they are 100.
+/** @param {{ total: number, parts: Part[] }} spent */
+export function percentages({ total, parts }) {
+  const exact = parts.map((p) => 100 * p.us / total), list = exact.map((p) => Math.floor(p + 1e-9));
+  const left = parts.length ? 100 - list.reduce((sum, p) => sum + p, 0) : 0;
+  const byRemainder = exact.map((_, i) => i).sort((i, j) => exact[j] - list[j] - (exact[i] - list[i]));
+  for (const i of byRemainder.slice(0, left)) list[i]++;
+  return list;
 }
 
-// apart is what spantee leaves between a span and the next, in microseconds:
-// Jaeger takes spans that touch for overlapping. Nobody idled in it.
-const apart = 1;
+// inBackground tells work that the agent does not wait for.
+/** @param {TraceNode | null} n */
+function inBackground(n) {
+  while (n && n.op !== "background") n = n.parent;
+  return Boolean(n);
+}
 
-const works = new Set(["approval", "tool", "chat", "background"]);
+// touching is what spantee leaves between a span and the next, in microseconds: Jaeger takes
+// spans that touch for overlapping.
+const touching = 1;
+
+const works = new Set(["approval", "tool", "chat", "hook"]), beside = new Set(["approval", "hook", "background"]);
 
 // toolName leaves out the executable that a name may end with.
 /** @type {(n: TraceNode) => string} */
@@ -98,14 +98,14 @@ export const toolName = (n) => n.bar.tool || n.title;
 /** @param {string} op @param {string} [title] @returns {Kind} */
 function kindOf(op, title = "") {
   switch (op) {
-    case "wait": return { key: "wait", label: "waiting for the model", color: "chat-wait", rank: 3, order: 1 };
-    case "model": return { key: "model", label: "model", color: "chat", rank: 3, order: 0 };
-    case "approval": return { key: "approval", label: "waiting for approval", color: "approval", rank: 1, order: 3 };
-    case "sub-agent": return { key: `tool ${title}`, label: title, tool: title, color: "tool", rank: 4, order: 2 };
-    case "background": return { key: "background", label: "background only", color: "background", rank: 5, order: 4 };
-    case "idle": return { key: "idle", label: "idle", color: "idle", rank: 6, order: 5 };
+    case "wait": return { key: "wait", label: "waiting for the model", color: "chat-wait", rank: 5, order: 4 };
+    case "model": return { key: "model", label: "model output", color: "chat", rank: 4, order: 3 };
+    case "approval": return { key: "approval", label: "approvals", color: "approval", rank: 1, order: 0 };
+    case "hook": return { key: "hook", label: "hooks", color: "other", rank: 3, order: 2 };
+    case "own": return { key: "own", label: "agent's own", color: "idle", rank: 7, order: 6 };
   }
-  return { key: `tool ${title}`, label: title, tool: op === "tool" ? title : "", color: op === "tool" ? "tool" : "other", rank: 2, order: 2 };
+  const isTool = op === "tool" || op === "caller";
+  return { key: `tool ${title}`, label: title, tool: isTool ? title : "", color: isTool ? "tool" : "other", rank: op === "caller" ? 6 : 2, order: 1 };
 }
 
 // toolStats are the tools, those that took longest first. The time of a

@@ -59,7 +59,7 @@ export class Details {
         h("button", { class: "quiet", type: "button", title: "Deselect (Esc)", "aria-label": "Deselect", onclick: () => this.go(null) }, "✕")),
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
-        !timeless && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
+        !timeless && (node.open || node.duration > 1) && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
         node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
         !timeless && fact("Started", exactMoment(s.start)),
         fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),

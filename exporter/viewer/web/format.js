@@ -38,8 +38,9 @@ export function roughly(n) {
   return `${(n / 1e6).toFixed(1)}M`;
 }
 
+// percent rounds a share away from 0 and 100.
 /** @type {(part: number) => string} */
-export const percent = (part) => (part > 0 && part < 0.01 ? "<1%" : `${Math.round(part * 100)}%`);
+export const percent = (part) => (part > 0 && part < 0.01 ? "<1%" : part > 0.99 && part < 1 ? ">99%" : `${Math.round(part * 100)}%`);
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });

@@ -271,12 +271,12 @@ class Row {
     this.found.hidden = !words || offline; // it has its room before it is filled
     if (this.words !== words) fill(this.found).removeAttribute("href");
     const values = [
-      moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
+      moment(s.start), "", s.tools ? count(s.tools) : "–", s.toolErrors ? count(s.toolErrors) : "–",
       s.input ? roughly(s.input) : "–", s.output ? roughly(s.output) : "–", s.cost ? money(s.cost) : "–",
     ];
     values.forEach((v, i) => i !== 1 && set(this.cells[i], v));
     this.cells[0].title = exactMoment(s.start);
-    this.cells[3].classList.toggle("red", s.errors > 0);
+    this.cells[3].classList.toggle("red", s.toolErrors > 0);
     if (s.input) this.cells[4].title = `${count(s.input)} tokens${s.cached ? `, ${count(s.cached)} cached` : ""}`;
     this.tick();
   }
@@ -291,7 +291,7 @@ class Row {
       this.outcome.className = `outcome ${kind}`;
     }
     set(this.outcome, words);
-    set(this.cells[1], s.timeless && !s.now ? "–" : duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
+    set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
 

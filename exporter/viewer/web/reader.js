@@ -2,11 +2,11 @@
 // The transcript as it is read, beside the waterfall.
 
 import { h } from "./dom.js";
-import { count, duration, money, plural, seconds, size } from "./format.js";
+import { count, duration, money, percent, plural, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
 import { entries } from "./transcript.js";
-import { beginning, rowDetail } from "./words.js";
+import { beginning, rowDetail, readable } from "./words.js";
 
 const longText = 1600; // characters shown until one asks for more
 
@@ -78,7 +78,7 @@ export class Reader {
     const n = e.node;
     const go = h("button", { type: "button", class: "go", title: "Show in the waterfall", onclick: () => this.select(n.id) },
       h("b", {}, name(n)), " ", h("span", { class: "about" }, rowDetail(n, this.trace?.session.folder)));
-    const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : duration(n.duration));
+    const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : this.trace?.time(n.duration));
     const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
       h("div", { class: "what" }, go, took), ...this.body(e, n));
     if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
@@ -157,10 +157,6 @@ function diff(lines, most) {
     lines.length > most && h("p", { class: "dim" }, `${count(lines.length - most)} more lines: see raw`));
 }
 
-// readable writes names of attributes and events as words: "input tokens" for gen_ai.usage.input_tokens.
-/** @param {string} text */
-const readable = (text) => text.replace(/\bgen_ai\.(?:usage\.|response\.|request\.)?([a-z_.]+) /g, (_, rest) => `${rest.replace(/[._]/g, " ")} `).replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
-
 /** @param {TraceNode} n */
 function name(n) {
   return [n.prefix === "chat" ? "" : n.prefix, n.title].filter(Boolean).join(" ");
@@ -173,7 +169,7 @@ function turnFacts(n) {
     b.turn && `turn ${b.turn}`,
     n.firstChunk && `first chunk after ${duration(n.firstChunk - n.start)}`,
     n.chunks > 0 && plural(n.chunks, "chunk"),
-    b.input && `${count(b.input)} tokens in${b.cached ? ` (${Math.round(100 * b.cached / b.input)}% cached)` : ""}`,
+    b.input && `${count(b.input)} tokens in${b.cached ? ` (${percent(b.cached / b.input)} cached)` : ""}`,
     b.output && `${count(b.output)} out`,
     b.cost && money(b.cost),
   ].filter(Boolean).join(" · ");

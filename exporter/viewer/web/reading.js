@@ -39,7 +39,7 @@ const pathKeys = ["path", "file_path", "filePath", "absolute_path", "targetFile"
 const queryKeys = ["pattern", "query", "searchTerm", "globPattern", "glob_pattern", "url", "search_term", "prompt", "description", "explanation"];
 const outputKeys = ["interleavedOutput", "aggregated_output", "output", "stdout", "content", "markdown", "text", "results", "message", "response"];
 const errorKeys = ["error", "errorMessage", "modelVisibleError", "clientVisibleError", "reason", "stderr"];
-const noise = new Set(["toolCallId", "tool_call_id", "parsingResult", "simpleCommands", "hasInputRedirect", "hasOutputRedirect",
+const noise = new Set(["exitCode", "exit_code", "toolCallId", "tool_call_id", "parsingResult", "simpleCommands", "hasInputRedirect", "hasOutputRedirect",
   "fileOutputThresholdBytes", "isBackground", "workingDirectory", "timeout", "timeoutMs", "skipApproval", "requestedSandboxPolicy",
   "executionTime", "localExecutionTimeMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
 

@@ -6,7 +6,7 @@ import { Details } from "./details.js";
 import { divider } from "./divider.js";
 import { copyButton, fill, h, help, inField, stepButton } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
-import { count, duration, exactMoment, moment, money, plural } from "./format.js";
+import { count, duration, exactMoment, moment, money, percent, plural } from "./format.js";
 import { Search } from "./hits.js";
 import { toList } from "./list.js";
 import { Loader } from "./loader.js";
@@ -187,7 +187,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   function applyFilter() {
     match = parseFilter(filter.value);
     const { nodes } = loader.trace;
-    errors = nodes.filter((n) => n.failure).length;
+    errors = nodes.filter((n) => n.failure && n.op === "tool").length;
     matching = match ? nodes.filter(match).length : nodes.length;
     waterfall.filter(match);
     tally();
@@ -255,7 +255,7 @@ export function facts(trace) {
   const [kind, words] = state(s);
   /** @type {(label: string, value: Child, extra?: Props) => Leaf} */
   const fact = (label, value, extra = {}) => value && h("div", { class: "fact" }, h("dt", {}, label), h("dd", extra, value));
-  const share = s.input > 0 && s.cached > 0 ? ` (${Math.round(100 * s.cached / s.input)}% cached)` : "";
+  const share = s.input > 0 && s.cached > 0 ? ` (${percent(s.cached / s.input)} cached)` : "";
   return [
     h("h1", {}, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), who(s), " ",
       h("span", { class: "dim" }, what(s)), h("span", { class: `outcome ${kind}` }, words)),
@@ -264,7 +264,7 @@ export function facts(trace) {
       !trace.timeless && fact("Started", moment(s.start), { title: exactMoment(s.start) }),
       fact("Duration", trace.time(trace.duration)),
       fact("Tools", count(s.tools)),
-      s.errors > 0 && fact("Errors", count(s.errors), { class: "red" }),
+      s.toolErrors > 0 && fact("Errors", count(s.toolErrors), { class: "red" }),
       s.input > 0 && fact("Tokens in", count(s.input) + share),
       s.output > 0 && fact("Tokens out", count(s.output)),
       s.cost > 0 && fact("Cost", money(s.cost)),

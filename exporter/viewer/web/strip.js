@@ -1,10 +1,10 @@
 // @ts-check
 // The line that says where the time went, and the table of tools.
 
-import { timeSpent, toolStats } from "./breakdown.js";
+import { percentages, timeSpent, toolStats } from "./breakdown.js";
 import { h, headings } from "./dom.js";
 import { toolWord } from "./finding.js";
-import { count, duration, percent } from "./format.js";
+import { count, duration } from "./format.js";
 
 const mostTools = 6;
 
@@ -12,28 +12,27 @@ const mostTools = 6;
 /** @param {Trace} trace @param {(word: string) => void} filter */
 export function strip(trace, filter) {
   if (trace.timeless) return h("p", { class: "dim" }, "Without times: only the order of the steps is known.");
-  const { total, parts } = shorten(timeSpent(trace));
+  const spent = shorten(timeSpent(trace)), shares = percentages(spent);
   let tool = 0;
-  const painted = parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
-  return h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p) => {
+  const painted = spent.parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
+  return h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p, i) => {
     const swatch = h("i"), word = p.tool ? toolWord(p.tool) : words[p.key];
     swatch.style.background = p.paint;
-    const said = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total))];
+    const said = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, `${shares[i] || "<1"}%${p.estimated ? " estimated" : ""}`)];
     return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, said) : said);
   }));
 }
 
 /** @type {Record<string, string>} */
-const words = { wait: "is:wait", model: "op:chat", approval: "op:approval", background: "op:background" };
+const words = { wait: "is:wait", model: "op:chat", approval: "op:approval", hook: "op:hook" };
 
 // shorten makes one of the tools that took least.
 /** @param {{ total: number, parts: Part[] }} spent */
 function shorten({ total, parts }) {
-  const tools = parts.filter((p) => p.order === 2);
-  const few = tools.slice(mostTools);
+  const few = parts.filter((p) => p.order === 1).slice(mostTools);
   if (few.length < 2) return { total, parts };
-  const rest = { ...few[0], key: "tool", tool: "", label: `${few.length} other tools`, us: few.reduce((sum, p) => sum + p.us, 0) };
-  return { total, parts: parts.filter((p) => !few.includes(p)).concat(rest).sort((a, b) => a.order - b.order || b.us - a.us) };
+  const rest = { ...few[0], key: "tool", tool: "", label: `${few.length} other tools`, us: few.reduce((sum, p) => sum + p.us, 0), estimated: few.some((p) => p.estimated) };
+  return { total, parts: [...parts.filter((p) => !few.includes(p)), rest] };
 }
 
 // shade tells tools apart, all of them being tools.

@@ -4,7 +4,7 @@
 
 import { slowest, usage } from "./breakdown.js";
 import { h } from "./dom.js";
-import { count, duration, money, roughly } from "./format.js";
+import { count, duration, money, percent, roughly } from "./format.js";
 import { toolTable } from "./strip.js";
 import { rowDetail } from "./words.js";
 
@@ -30,7 +30,7 @@ function context({ turns, ...sums }, select) {
   const most = Math.max(1, ...turns.map((t) => t.input));
   const shown = turns.slice(-200);
   return h("div", {},
-    h("p", { class: "dim" }, [`${count(sums.input)} tokens in`, sums.cached && `${Math.round(100 * sums.cached / sums.input)}% cached`,
+    h("p", { class: "dim" }, [`${count(sums.input)} tokens in`, sums.cached && `${percent(sums.cached / sums.input)} cached`,
       `${count(sums.output)} out`, sums.cost && money(sums.cost)].filter(Boolean).join(" · ")),
     h("div", { class: "context", role: "list" }, shown.map((t, i) => {
       const label = `turn ${t.node.bar.turn ?? i + 1}: ${count(t.input)} in, ${count(t.cached)} cached, ${count(t.output)} out${t.cost ? `, ${money(t.cost)}` : ""}`;

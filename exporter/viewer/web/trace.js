@@ -62,9 +62,9 @@ export class Trace {
     this.tick(this.at);
   }
 
-  // time writes a duration, if there are any.
+  // time writes a duration. What has no time is given a microsecond.
   /** @param {number} us */
-  time(us) { return this.timeless ? "" : duration(us); }
+  time(us) { return this.timeless || us <= 1 ? "" : duration(us); }
 
   // timeless tells that only the order of the steps is known.
   get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
@@ -216,7 +216,7 @@ export class Node {
     this.start = bar.start;
     this.end = bar.end;
     this.failure = bar.failure ?? "";
-    this.estimated = Boolean(bar.estimated);
+    this.estimated = Boolean(bar.startInferred || bar.endInferred);
     this.firstChunk = bar.firstChunk ? bar.start + bar.firstChunk : 0;
     this.chunks = bar.chunks ?? 0;
     this.text = absolute(bar, bar.text);

@@ -1,7 +1,7 @@
 // @ts-check
 // How a session is called and how it goes, in words.
 
-import { duration, plural, seconds } from "./format.js";
+import { duration, money, plural, seconds } from "./format.js";
 
 /** @type {(s: Named) => string} */
 export const who = (s) => s.agent || s.service || "unknown service";
@@ -23,11 +23,13 @@ export const beginning = (text) => text.slice(0, 300).replace(/(^|\s)#{1,6} |\*\
 // what is open is taken to be running, in milliseconds.
 const recent = 10 * 60e3;
 
-// present is the time by the clock of a session's spans, in microseconds: a recording that is played has its own.
-/** @param {Session} s */
-export function present({ now, came }) {
-  if (!now) return Date.now() * 1e3;
-  return now.gone ? now.asked : now.asked + Math.max(0, Date.now() * 1e3 - came);
+// present is the time by the clock of a session's spans, in microseconds: a recording that is
+// played has its own. All that is said of a live session follows from what its process reported,
+// when that was read, and at, the time of day.
+/** @param {{ now?: Now }} s */
+export function present({ now }, at = Date.now() * 1e3) {
+  if (!now) return at;
+  return now.gone ? now.asked : now.asked + Math.max(0, at - now.read);
 }
 
 // state returns a color and words. now is in milliseconds.
@@ -38,7 +40,8 @@ export function state(s, now = present(s) / 1e3) {
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
   if (s.ended && s.doubts?.length) return ["mixed", `ended, but ${s.doubts.map(doubt).join(", ")}`];
-  if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
+  if (s.ended && s.errors) return ["mixed", s.toolErrors ? `ended, ${plural(s.toolErrors, "error")}` : "ended, but a step failed"]; // a run's errors are its failed tools
+  if (s.ended) return ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
 
@@ -101,7 +104,15 @@ export function rowDetail(n, folder = "") {
 // spoken is a span in a sentence, for who cannot see its bar whole, or at all.
 /** @param {TraceNode} n @param {Trace} trace */
 export function spoken(n, trace) {
-  const when = trace.timeless ? [] : [duration(n.duration), `at ${duration(n.start - trace.start)}`];
+  const when = trace.timeless ? [] : [trace.time(n.duration), `at ${duration(n.start - trace.start)}`];
   const first = n.firstChunk > n.start && `first chunk after ${duration(n.firstChunk - n.start)}`;
   return [n.bar.name, rowDetail(n, trace.session?.folder), ...when, first, n.chunks && plural(n.chunks, "chunk"), n.open && "still running", n.failure && "failed", ...n.notes()].filter(Boolean).join(", ");
 }
+
+// readable writes attributes and events as words: "input tokens 9" for gen_ai.usage.input_tokens 9, "idle 20.7s" for idle_ms 20682.
+/** @param {string} text */
+export const readable = (text) => text
+  .replace(/(^|, )([a-z]\w*(?:\.\w+)*) /g, (_, before, key) => `${before}${key.replace(/^gen_ai\.(?:(?:usage|response|request)\.)?/, "").replace(/[._]/g, " ")} `)
+  .replace(/(^|, )([a-z ]+) ms (\d+)(?=,|$)/g, (_, before, key, ms) => `${before}${key} ${duration(ms * 1e3)}`)
+  .replace(/(^|, )((?:[a-z ]+ )?cost) ([\d.]+)(?=,|$)/g, (_, before, key, usd) => `${before}${key} ${money(Number(usd))}`)
+  .replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));

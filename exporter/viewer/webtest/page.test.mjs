@@ -7,13 +7,13 @@ import { alignLines } from "../web/align.js";
 import { drawBar } from "../web/bars.js";
 import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
-import { duration, money, size } from "../web/format.js";
+import { duration, money, percent, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
 import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, headline, state } from "../web/words.js";
+import { activity, headline, present, readable, state } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -80,7 +80,7 @@ test("open spans last until now, and are replaced by their ends", () => {
   const held = traced([], [bar("r", "", "agent", "x", 0, 200, { open: true }), bar("c1", "r", "chat", "m", 0, 2, { open: true, firstChunk: s }), bar("c2", "r", "chat", "m", 10, 200, { open: true })],
     { now: { asked: t0 + 200 * s } });
   held.tick(t0 + 200.5 * s);
-  assert.deepEqual(Object.fromEntries(timeSpent(held).parts.map((p) => [p.label, p.us / s])), { model: 1, "waiting for the model": 191.5, idle: 8 });
+  assert.deepEqual(Object.fromEntries(timeSpent(held).parts.map((p) => [p.label, p.us / s])), { "model output": 1, "waiting for the model": 191.5, "agent's own": 8 });
   // Those of a process that died end when it was last heard of.
   t.merge({ session: { ...session, now: { gone: true } }, seq: 3, spans: [], open: [bar("r", "", "agent", "x", 0, 6, { open: true })] });
   t.tick(t0 + 100 * s);
@@ -93,7 +93,7 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   const us = Object.fromEntries(parts.map((p) => [p.label, p.us / s]));
   assert.equal(total, 20 * s);
   assert.equal(parts.reduce((sum, p) => sum + p.us, 0), total);
-  assert.deepEqual(us, { "model": 2 + 2.5 + 4, "waiting for the model": 2, "read": 4, "grep": 4, "task": 1.5 });
+  assert.deepEqual(us, { "model output": 2 + 3, "waiting for the model": 2 + 2.5 + 1, "read": 4, "grep": 4, "task": 1.5 });
   const stats = Object.fromEntries(toolStats(run()).map((t) => [t.tool, t]));
   assert.equal(stats.task.total, 1 * s);
   assert.equal(stats.read.calls, 2);
@@ -109,7 +109,7 @@ test("the microsecond between two spans is no idle time", () => {
     bar("b", "r", "tool", "grep", 1, 3),
   ])).parts.map((p) => p.label);
   assert.deepEqual(labels(1e-6), ["grep", "read"]);
-  assert.deepEqual(labels(0.5), ["grep", "read", "idle"]);
+  assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
 });
 
 test("tokens are those of the calls, each once", () => {
@@ -215,6 +215,30 @@ test("groups are sorted, and days without runs are shown", () => {
   assert.deepEqual(withGaps(groups).map((d) => [d.name, d.runs]), [["2026-09-01", 2], ["2026-09-02", 0], ["2026-09-03", 0], ["2026-09-04", 1]]);
 });
 
+// The process reports every second. Its last span came when the silence began, its last report a
+// second ago, which the page reads another half a second later. Its clock may be another than ours.
+test("a live session is as old as its clock says, however long it is silent", () => {
+  const says = { 1: "1s", 30: "30s", 600: "10m00s" };
+  for (const skew of [0, -3600 * s]) {
+    for (const silence of [1, 30, 600]) {
+      for (const [op, what, words] of [["chat", "m", "waiting for the model"], ["tool", "shell", "running shell"], ["approval", "shell", "waiting for approval of shell"], ["agent", "x", "between steps"]]) {
+        const came = t0 + 10 * s, read = came + Math.max(0, silence - 1.5) * s, wall = came + silence * s;
+        const now = { op, what, text: "", event: "", since: came + skew, heard: came + skew, asked: read + skew, read, gone: false, stall: 300 * s };
+        const live = { ...session, now, came, start: t0 + skew };
+        assert.equal(present(live, wall), wall + skew);
+        const [kind, said] = state(live, present(live, wall) / 1e3);
+        assert.equal(kind, silence >= 300 ? "stuck" : "running");
+        assert.ok(said.includes(`${words} for ${says[silence]}`), said);
+        assert.equal(said.includes(`silent for ${says[silence]}`), silence > 5, said);
+        const t = traced([], [bar("r", "", "agent", "x", skew / s, (read + skew - t0) / s, { open: true })], live);
+        t.tick(present(live, wall));
+        assert.equal(t.duration, (10 + silence) * s);
+        assert.equal(present({ now: { ...now, gone: true } }, wall), now.asked);
+      }
+    }
+  }
+});
+
 test("what goes on, in words", () => {
   const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, stall: 600 * s, ...more });
   assert.equal(activity(now({}), t0 / 1e3 + 3000), "running shell go test for 3s");
@@ -243,11 +267,33 @@ test("a bar's notes say what its row does not", () => {
     bar("r", "", "agent", "cursor-agent", 0, 10),
     bar("a", "r", "tool", "shell go", 0, 1, { executable: "go", failure: "exit 1" }),
     bar("b", "r", "tool", "shell", 1, 2, { executable: "go" }),
-    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", estimated: true }),
+    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", endInferred: true }),
     bar("d", "r", "chat", "chat", 3, 4),
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
   assert.equal(trace.byId.get("d").prefix, ""); // not "chat chat"
+});
+
+test("errors are failed tools, and a run that failed says so itself", () => {
+  const words = (more) => state({ came: t0, failure: "", ended: true, errors: 0, toolErrors: 0, ...more });
+  assert.deepEqual(words({ failure: "aborted", errors: 2 }), ["failed", "failed: aborted"]);
+  assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
+  assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
+  assert.deepEqual(words({}), ["ok", "ended well"]);
+});
+
+test("what events say is words, not keys", () => {
+  assert.equal(readable("stall.after 25.0s, idle_ms 20682"), "stall after 25.0s, idle 20.7s");
+  assert.equal(readable("gen_ai.usage.input_tokens 900, usage.cost 0.018045000000000002"), "input tokens 900, usage cost $0.018");
+  assert.equal(readable("connection_lost"), "connection lost");
+  assert.equal(readable("error the tool said: idle_ms is 5"), "error the tool said: idle_ms is 5");
+  assert.deepEqual(readCall("", JSON.stringify({ exitCode: 1 })).map((b) => b.kind), ["error"]);
+});
+
+test("what has no time shows none, and only all is 100 %", () => {
+  const trace = traced([bar("r", "", "agent", "x", 0, 10), bar("c", "r", "chat", "m", 0, 1e-6), bar("d", "r", "tool", "read", 1, 1.5)]);
+  assert.deepEqual(["c", "d"].map((id) => trace.time(trace.byId.get(id).duration)), ["", "500ms"]);
+  assert.deepEqual([0, 0.001, 0.01, 0.5, 0.99, 0.997, 1].map(percent), ["0%", "<1%", "1%", "50%", "99%", ">99%", "100%"]);
 });
 
 test("a turn shows its wait apart from its rhythm, failed or not", () => {

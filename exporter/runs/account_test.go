@@ -23,6 +23,9 @@ type timed struct {
 	start, end uint64
 	firstChunk float64 // in seconds
 	program    string
+	early      uint64 // how many nanoseconds it ends earlier
+
+	inferredStart, inferredEnd bool
 }
 
 func timeline(list []timed) *runs.Timeline {
@@ -30,7 +33,7 @@ func timeline(list []timed) *runs.Timeline {
 	for i, s := range list {
 		span := &tracepb.Span{
 			TraceId: bytes.Repeat([]byte{1}, 16), SpanId: binary.BigEndian.AppendUint64(nil, uint64(i+1)),
-			Name: s.name, StartTimeUnixNano: 1e18 + s.start*1e6, EndTimeUnixNano: 1e18 + s.end*1e6,
+			Name: s.name, StartTimeUnixNano: 1e18 + s.start*1e6, EndTimeUnixNano: 1e18 + s.end*1e6 - s.early,
 		}
 		if s.parent > 0 {
 			span.ParentSpanId = binary.BigEndian.AppendUint64(nil, s.parent)
@@ -42,6 +45,14 @@ func timeline(list []timed) *runs.Timeline {
 		if s.program != "" {
 			span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: semconv.ProcessExecutable, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: s.program}}})
 		}
+		if operation, tool, _ := strings.Cut(s.name, " "); operation == semconv.OperationExecuteTool {
+			tool, _, _ = strings.Cut(tool, " ")
+			span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: semconv.ToolName, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: tool}}})
+		}
+		word := map[bool]string{false: "printed", true: "inferred"}
+		for key, inferred := range map[string]bool{semconv.TimeStart: s.inferredStart, semconv.TimeEnd: s.inferredEnd} {
+			span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: word[inferred]}}})
+		}
 		spans[i] = runs.Of(span)
 	}
 	rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
@@ -52,7 +63,7 @@ func timeline(list []timed) *runs.Timeline {
 	return &t
 }
 
-func TestSlowest(t *testing.T) {
+func TestAccount(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spans []timed
@@ -66,47 +77,71 @@ func TestSlowest(t *testing.T) {
 			{parent: 1, name: semconv.OperationApproval + " shell", start: 51_000, end: 60_000},
 			{parent: 1, name: "execute_tool shell npm", start: 60_000, end: 80_000},
 			{parent: 1, name: "chat m", start: 80_000, end: 100_000, firstChunk: 12},
-		}, "61 % in shell npm (3 calls), 22 % waiting for the model, 9 % for an approval"},
-		{"of parallel calls, the one that ended last", []timed{
+		}, "shell 61 %, model 30 % (22 waiting), approvals 9 %"},
+		{"parallel calls share their time", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool read", start: 0, end: 900},
 			{parent: 1, name: "execute_tool grep", start: 100, end: 1000},
-		}, "90 % in grep, 10 % in read"},
+		}, "grep 50 %, read 50 %"},
 		{"a sub-agent's steps", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool task", start: 100, end: 1000},
 			{parent: 2, name: "invoke_agent explore", start: 100, end: 1000},
 			{parent: 3, name: "chat m", start: 100, end: 300, firstChunk: 0.1},
 			{parent: 3, name: "execute_tool read", start: 300, end: 800},
-		}, "50 % in read, 30 % between steps, 10 % streaming answers"},
+		}, "read 50 %, task 20 %, model 20 % (10 waiting), agent's own 10 %"},
 		{"a sub-agent without steps", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "invoke_agent explore", start: 0, end: 990},
-		}, "99 % in explore"},
-		{"background work is waited for if nothing else runs", []timed{
+		}, "explore 99 %, agent's own 1 %"},
+		{"nobody waits for background work", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "background task", start: 100, end: 5000},
 			{parent: 1, name: "chat m", start: 200, end: 700},
 			{parent: 2, name: "invoke_agent explore", start: 100, end: 5000},
 			{parent: 4, name: "execute_tool sleep", start: 100, end: 5000},
-		}, "50 % waiting for the model, 40 % for background work, 10 % between steps"},
+		}, "agent's own 50 %, model 50 % (all waiting)"},
 		{"calls that wait for approvals", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool npm", start: 0, end: 1000},
 			{parent: 1, name: "execute_tool rm", start: 10, end: 500},
 			{parent: 1, name: semconv.OperationApproval + " rm", start: 10, end: 490},
 			{parent: 1, name: semconv.OperationApproval + " npm", start: 0, end: 300},
-		}, "70 % in npm, 30 % waiting for an approval"},
+		}, "npm 51 %, approvals 49 %"},
 		{"a call that outlived the run", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 1, name: "execute_tool bash", start: 500, end: 1500},
-		}, "50 % between steps, 50 % in bash"},
+		}, "bash 50 %, agent's own 50 %"},
 		{"a parent that is missing, and one that is below its child", []timed{
 			{name: "invoke_agent a", end: 1000},
 			{parent: 9, name: "execute_tool read", start: 0, end: 1000},
 			{parent: 4, name: "execute_tool x", start: 0, end: 1000},
 			{parent: 3, name: "execute_tool y", start: 0, end: 1000},
-		}, "100 % in read"},
+		}, "read 100 %"},
+		{"hooks run beside the model, an approval beside a tool", []timed{
+			{name: "invoke_agent a", end: 1000},
+			{parent: 1, name: "chat m", start: 100, end: 600, firstChunk: 0.2},
+			{parent: 1, name: semconv.OperationHook + " PreToolUse", start: 550, end: 700},
+			{parent: 1, name: "execute_tool rm", start: 700, end: 1000},
+			{parent: 1, name: semconv.OperationApproval + " rm", start: 700, end: 800},
+		}, "model 45 % (20 waiting), rm 20 %, hooks 15 %, approvals 10 %, agent's own 10 %"},
+		{"what rests on an inferred edge is estimated, at its number", []timed{
+			{name: "invoke_agent a", end: 1000},
+			{parent: 1, name: "chat m", start: 500, end: 800, firstChunk: 0.1, inferredStart: true},
+			{parent: 1, name: "execute_tool read", start: 800, end: 900},
+			{parent: 1, name: "execute_tool grep", start: 900, end: 1000, inferredEnd: true},
+		}, "agent's own 50 % (estimated), model 30 % (10 waiting; estimated), grep 10 % (estimated), read 10 %"},
+		{"thirds", []timed{
+			{name: "invoke_agent a", end: 999},
+			{parent: 1, name: "execute_tool a", start: 0, end: 333},
+			{parent: 1, name: "execute_tool b", start: 333, end: 666},
+			{parent: 1, name: "execute_tool c", start: 666, end: 999},
+		}, "a 34 %, b 33 %, c 33 %"},
+		{"a microsecond between two steps", []timed{
+			{name: "invoke_agent a", end: 1000},
+			{parent: 1, name: "execute_tool a", start: 0, end: 500, early: 1000},
+			{parent: 1, name: "execute_tool b", start: 500, end: 1000},
+		}, "a 50 %, b 50 %"},
 		{"no times", []timed{
 			{name: "invoke_agent a"},
 			{parent: 1, name: "chat m"},
@@ -117,7 +152,13 @@ func TestSlowest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			line := timeline(tt.spans)
-			if got := line.Shares().Slowest(); got != tt.want || line.Shares().Slowest() != tt.want {
+			account := line.Account()
+			var sum uint64
+			for _, p := range account.Parts {
+				sum += p.Time
+			}
+			again := line.Account()
+			if got := account.String(); got != tt.want || again.String() != tt.want || sum != account.Total {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
@@ -125,52 +166,67 @@ func TestSlowest(t *testing.T) {
 }
 
 // The steps of a run without end do not fill the memory, and the longest are kept.
-func TestSlowestOfManySteps(t *testing.T) {
+func TestAccountOfManySteps(t *testing.T) {
 	list := []timed{{name: "invoke_agent a", end: 100_000}, {parent: 1, name: "execute_tool long", end: 70_000}}
 	for range 30_000 {
 		list = append(list, timed{parent: 1, name: "execute_tool short", start: 70_000, end: 70_001})
 	}
-	if got := timeline(list).Shares().Slowest(); !strings.HasPrefix(got, "70 % in long") {
+	if got := timeline(list).Account(); !strings.HasPrefix(got.String(), "long 70 %") {
 		t.Error(got)
 	}
 }
 
-// Of each recording the shares are of one whole, whatever the order of the spans, and there is
-// none without times.
-func TestSlowestOfRecordings(t *testing.T) {
-	percent := regexp.MustCompile(`(\d+) % `)
-	said := 0
+// Of each recording the parts add up to the run, in time and in percent, whatever the order of
+// the spans, and there are none without times.
+func TestAccountOfRecordings(t *testing.T) {
+	percent := regexp.MustCompile(`(\d+) %`)
+	said, estimated := 0, 0
 	fixtures(t, func(t *testing.T, stream []byte) {
 		for _, wires := range traces(t, stream) {
 			var run runs.Run
 			var line, shuffled runs.Timeline
+			var root *runs.Span
 			spans := make([]*runs.Span, len(wires))
 			for i, wire := range wires {
 				spans[i] = new(runs.Span)
 				if err := spans[i].Read(wire); err != nil {
 					t.Fatal(err)
 				}
-				run.Add(spans[i])
+				if run.Add(spans[i]) {
+					root = spans[i]
+				}
 				line.Add(spans[i])
 			}
 			rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
 			for _, s := range spans {
 				shuffled.Add(s)
 			}
-			text, sum := line.Shares().Slowest(), 0
-			for _, share := range percent.FindAllStringSubmatch(text, -1) {
+			account, other := line.Account(), shuffled.Account()
+			if text := account.String(); run.Timeless() && text != "" || other.String() != text {
+				t.Errorf("%q, %q", text, other.String())
+			}
+			if account.Total == 0 {
+				continue
+			}
+			said++
+			var time uint64
+			for _, p := range account.Parts {
+				time += p.Time
+				if p.Estimated {
+					estimated++
+				}
+			}
+			sum := 0
+			for _, share := range percent.FindAllStringSubmatch(account.String(), -1) {
 				n, _ := strconv.Atoi(share[1])
 				sum += n
 			}
-			if text != "" {
-				said++
-			}
-			if sum > 101 || run.Timeless() && text != "" || shuffled.Shares().Slowest() != text {
-				t.Errorf("%q, %q", text, shuffled.Shares().Slowest())
+			if time != root.End-root.Start || time != account.Total || sum != 100 {
+				t.Errorf("%d of %d ns, %d %%: %s", time, root.End-root.Start, sum, account.String())
 			}
 		}
 	})
-	if said < 200 {
-		t.Errorf("only %d runs say what was slowest", said)
+	if said < 200 || estimated < 50 {
+		t.Errorf("only %d runs say what their time went to, %d parts are estimated", said, estimated)
 	}
 }

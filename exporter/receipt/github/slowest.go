@@ -1,0 +1,107 @@
+package github
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Limits of the steps that are listed.
+const (
+	maxSlowest = 5
+	maxTurns   = 4096 // whose tools are known
+	maxLedTo   = 3    // tools that are named of a turn
+)
+
+// slowest are the tools and the model turns that took longest.
+type slowest struct {
+	tools, turns []slow
+	ledTo        map[turn][]string // the tools that turns called
+}
+
+type slow struct {
+	trace, what string // trace is in hex
+	turn        turn
+	start       uint64
+	took        time.Duration
+}
+
+// A turn is a model call of an agent.
+type turn struct {
+	trace, agent string
+	number       int64
+}
+
+// add adds a finished span.
+func (s *slowest) add(span *runs.Span) {
+	step := slow{
+		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(),
+		turn: turn{string(span.TraceID), string(span.Parent), span.Int(semconv.TurnNumber)},
+	}
+	switch span.Kind() {
+	case runs.Tool:
+		detail, _ := span.Detail()
+		step.what = call(span.ToolName(), span.Text(semconv.ProcessExecutable), detail)
+		s.tools = longest(s.tools, step)
+		if led := s.ledTo[step.turn]; len(led) <= maxLedTo && (led != nil || len(s.ledTo) < maxTurns) {
+			if s.ledTo == nil {
+				s.ledTo = map[turn][]string{}
+			}
+			s.ledTo[step.turn] = append(led, span.ToolName())
+		}
+	case runs.Chat:
+		step.what = "answer"
+		if span.Failed {
+			step.what = span.Failure()
+		}
+		s.turns = longest(s.turns, step)
+	}
+}
+
+// longest adds a step to the longest.
+func longest(list []slow, step slow) []slow {
+	i, _ := slices.BinarySearchFunc(list, step, func(a, b slow) int { return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.start, b.start)) })
+	list = slices.Insert(list, i, step)
+	return list[:min(len(list), maxSlowest)]
+}
+
+// write writes tables in Markdown. Steps of less than a hundredth of a second are no news.
+func (s *slowest) write(b *strings.Builder, r *receipt.Receipt) {
+	starts := map[string]time.Time{}
+	for i := range r.Runs {
+		starts[r.Runs[i].TraceID] = r.Runs[i].Start
+	}
+	table := func(title, column string, list []slow, what func(slow) string) {
+		list = slices.DeleteFunc(slices.Clone(list), func(step slow) bool { return step.took < 10*time.Millisecond })
+		if len(list) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "\n**%s**\n\n| %s | took | at |\n|---|--:|--:|\n", title, column)
+		for _, step := range list {
+			at := ""
+			if start, known := starts[step.trace]; known {
+				at = tree.Duration(max(0, time.Unix(0, int64(step.start)).Sub(start)))
+			}
+			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(what(step)), tree.Duration(step.took), at)
+		}
+	}
+	table("Slowest tools", "tool", s.tools, func(step slow) string { return step.what })
+	table("Slowest model turns", "turn", s.turns, func(step slow) string {
+		led := s.ledTo[step.turn]
+		switch {
+		case len(led) == 0:
+			return fmt.Sprintf("turn %d → %s", step.turn.number, step.what)
+		case len(led) > maxLedTo:
+			led = append(slices.Clone(led[:maxLedTo]), "…")
+		}
+		return fmt.Sprintf("turn %d → %s", step.turn.number, strings.Join(led, ", "))
+	})
+}

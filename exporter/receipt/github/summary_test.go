@@ -1,0 +1,64 @@
+package github
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping"
+)
+
+// What failed and what was slow stands above the steps, which are folded.
+func TestSummaryBeginsWithFailures(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "summary")
+	t.Setenv("GITHUB_ACTIONS", "true")
+	t.Setenv("GITHUB_OUTPUT", "")
+	t.Setenv("GITHUB_STEP_SUMMARY", file)
+	step, recorder := NewStep(false), new(receipt.Recorder)
+	in, err := os.Open("../../../testdata/cursor/tool-failures.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for out, err := range m.Read(in) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Span == nil {
+			continue
+		}
+		span := new(runs.Span)
+		if err := span.Read(out.Span); err != nil {
+			t.Fatal(err)
+		}
+		recorder.Add(span)
+		step.Export(span)
+	}
+	if err := step.Write(recorder.Receipt(), func(string) string { return "http://jaeger" }, false); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(b)
+	for _, want := range []string{
+		"### ⚠ cursor-agent ended, 28 of 30 tools failed (denied)\n", "\n54.2s · ", "](http://jaeger)\n", "\nshell 70 % (estimated), model 13 % (",
+		"**Failed**", "\n| ✗ shell sh | exit 3 | 1.34s |\n", "\n| ✗ shell make | timeout after 30 s | 7.75s |\n", "\nand 8 more\n",
+		"**Slowest tools**", "\n| shell make | 30.4s | 7.75s |\n", "**Slowest model turns**", " → ", "<details>", "```text\ncursor-agent · ", "</details>\n",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is missing, or out of order, in:\n%s", want, b)
+		}
+		rest = after
+	}
+}
