@@ -57,7 +57,7 @@ func (l *timeline) worksInBackground(ev *agent.Event) bool {
 	if len(ev.Parent) == 0 {
 		return false
 	}
-	inv, call := l.nested[string(ev.Parent)], l.tools[string(ev.Parent)]
+	inv, call := l.nested[subagentKey(ev)], l.tools[string(ev.Parent)]
 	return inv != nil && inv.task != nil || call != nil && call.inv.task != nil || l.leftRunning(ev.Parent) != nil
 }
 

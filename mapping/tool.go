@@ -398,7 +398,7 @@ func (r *run) invocation(ev *agent.Event, at moment) *invocation {
 	if len(ev.Parent) == 0 {
 		return r.main
 	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
+	if inv := r.nested[subagentKey(ev)]; inv != nil {
 		return inv
 	}
 	r.counts.invocations++
@@ -417,9 +417,20 @@ func (r *run) invocation(ev *agent.Event, at moment) *invocation {
 		r.starts(t)
 		inv.name = cmp.Or(t.subagent, inv.name)
 	}
-	r.nested[string(ev.Parent)] = inv
+	if len(ev.Among) > 0 { // it did not begin with the call
+		inv.start, inv.wait = at, at
+	}
+	r.nested[subagentKey(ev)] = inv
 	r.order = append(r.order, inv)
 	return inv
+}
+
+// subagentKey identifies a sub-agent in its run.
+func subagentKey(ev *agent.Event) string {
+	if len(ev.Among) == 0 {
+		return string(ev.Parent)
+	}
+	return string(ev.Parent) + "\x00" + string(ev.Among)
 }
 
 // maxCallers is how many calls of sub-agents are remembered.

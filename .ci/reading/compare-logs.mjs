@@ -90,7 +90,9 @@ function compare(runs, spans) {
         same('made by', call.by, above?.operation === 'execute_tool' ? above.attributes['gen_ai.tool.call.id'] : null);
       }
       place = `run ${i + 1}, agent of ${work.call ?? 'the run'}`;
-      compareTurns(work, work.turns.filter(paid), chats.filter((chat) => caller(chat) === work.call));
+      const beside = works.filter((w) => w.call === work.call); // a workflow starts several
+      const turns = beside.length === 1 ? work.turns : beside.flatMap((w) => w.turns).sort((a, b) => a.start - b.start || a.end - b.end);
+      compareTurns(work, turns.filter(paid), chats.filter((chat) => caller(chat) === work.call));
     }
   });
 

@@ -82,12 +82,19 @@ function claude(files) {
     return [id, claudeWork(part.rows)];
   }));
   const calls = [...runs, ...works.values()].flatMap((work) => work.calls);
+  // No row says which sub-agents a workflow starts: those that nobody else started while it ran.
+  const flows = main.filter((row) => row.toolUseResult?.workflowRunId).map((row) => ({
+    call: blocks(row)[0].tool_use_id, from: row.at,
+    to: main.find((later) => words(later).includes(`<task-id>${row.toolUseResult.taskId}</task-id>`))?.at ?? Infinity,
+  }));
   const named = new Set(owners.values());
   for (const [id, rows] of agents) {
     if (owners.has(id)) continue;
     const call = calls.find((c) => c.prompt === words(rows[0]) && !named.has(c.id));
     if (call) owners.set(id, call.id);
     if (call) named.add(call.id);
+    const flow = flows.findLast(({ from, to }) => from <= rows[0].at && rows[0].at < to);
+    if (!call && flow) owners.set(id, flow.call);
   }
   const holder = (call) => {
     const run = runs.find((r) => r.calls.some((c) => c.id === call));

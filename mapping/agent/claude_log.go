@@ -93,6 +93,8 @@ type claudeLogSession struct {
 	runs    int                 // since the costs of the session were last stated
 	total   claudeTotal         // those costs
 	resumed bool                // the session goes on with another one's, whose costs it includes
+	flow    []byte              // the call of the workflow that runs
+	flows   map[string]bool     // the calls of workflows
 	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
 }
 
@@ -146,7 +148,7 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	}
 	s := d.logs[string(l.Session)]
 	if s == nil {
-		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, calls: map[string]bool{}}
+		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, flows: map[string]bool{}, calls: map[string]bool{}}
 		remember(d.logs, l.Session, s)
 	}
 	if files := d.files[l.input]; !row.sidechain && !slices.Contains(files, s) {
@@ -157,7 +159,9 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	}
 	from := len(dst)
 	if row.sidechain {
-		l.Parent = d.callOf(s)
+		if l.Parent = d.callOf(s); s.flows[string(l.Parent)] {
+			l.Among = row.agent
+		}
 	}
 	switch again := d.writtenAgain(s); {
 	case again && !row.sidechain && string(l.typ) == "assistant":
@@ -589,6 +593,9 @@ func (d *claudeLogDecoder) notification(s *claudeLogSession, dst []Event, text [
 	ev.ID, ev.Status, ev.Wakes = []byte(word(element("task-id"))), enum(element("status")), true
 	ev.Parent, ev.Failed = s.agents[string(ev.ID)], ev.Status != "completed"
 	ev.Facts.text(semconv.TaskDetail, Full, element("summary"))
+	if bytes.Equal(ev.Parent, s.flow) {
+		s.flow = nil
+	}
 	if len(ev.ID) == 0 {
 		return dst
 	}
@@ -611,7 +618,10 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
 			})
 		case b.Kind == ToolEnd && len(l.result.Task) > 0:
-			s.started(l.result.Task, b.ID)
+			if s.started(l.result.Task, b.ID); l.workflow {
+				s.flow = bytes.Clone(b.ID)
+				remember(s.flows, s.flow, true)
+			}
 		}
 	}
 }
@@ -635,7 +645,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		prompt := d.rows.hash(jsonscan.Unquote(firstText(l.blocks)))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
-		} else {
+		} else if call = s.flow; call == nil { // no row says which sub-agents a workflow starts
 			call = append([]byte("sub-agent "), cmp.Or(string(row.agent), string(row.uuid))...)
 		}
 		s.started(row.agent, call)

@@ -81,6 +81,7 @@ type Event struct {
 	Kind    Kind
 	Session []byte  // nil for the session of the agent's line before
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
+	Among   []byte  // which of the call's sub-agents, if it may have several
 	Time    Instant // the time that the agent states
 	Known   Known   // how Time is known: Stated, Stamped, or Inferred if it may have happened earlier
 	Late    bool    // Time is not when the line was printed: in a live stream, its arrival tells more
@@ -132,7 +133,7 @@ func (ev *Event) inferIf(guess bool) {
 // Kept returns a copy of an event that outlives its line.
 func (ev *Event) Kept() Event {
 	kept := *ev
-	cloneAll(&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider)
+	cloneAll(&kept.Session, &kept.Parent, &kept.Among, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider)
 	kept.Facts = ev.Facts.kept()
 	if ev.Tool != nil {
 		own := *ev.Tool
