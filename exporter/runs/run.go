@@ -35,6 +35,8 @@ type Run struct {
 
 	total, calls Usage  // as the root states it, and the sum of the chats
 	rootStart    uint64 // in nanoseconds
+	modelStart   uint64 // of the span that names the model
+	modelOfRoot  bool
 	estimated    bool   // the times of the root
 	firstChat    uint64 // when the chat of FirstChunk began
 	first        struct {
@@ -101,7 +103,11 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 		}
 	}
 	set(&r.Agent, semconv.AgentName)
-	set(&r.Model, semconv.RequestModel)
+	if isRoot || r.Model == "" || s.Start < r.modelStart { // the root's, or else the first one
+		if v := s.Bytes(semconv.RequestModel); len(v) > 0 && (isRoot || !r.modelOfRoot) {
+			r.Model, r.modelStart, r.modelOfRoot = Cut(v), s.Start, isRoot
+		}
+	}
 	set(&r.Conversation, semconv.ConversationID)
 	set(&r.Folder, semconv.ProcessWorkingDirectory)
 	kind := s.Kind()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
@@ -16,6 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	Used = func() time.Duration { return 0 } // the tests' clock does not follow the processor's
 	if child := os.Getenv("SPOOL_TEST_CHILD"); child != "" {
 		children[child]()
 		os.Exit(0)

@@ -22,12 +22,12 @@ const (
 	onTime = 50 * time.Millisecond
 )
 
-// Still reports whether the process has stood still in the step since the last look, false at
-// the first one: most waits are over before, and looking costs more than they do. Where the
-// system does not tell how long threads wait for a processor, a look that comes late does.
+// Still reports whether the process has stood still in the step since the last look. Of the
+// first step nothing is known, so that short waits, which are the most, cost nothing: it counts
+// as still. Where the system does not tell how long threads wait for a processor, a look that comes late does.
 func (w *Watch) Still(step time.Duration) bool {
 	used, now := w.Used(), time.Now()
-	still := !w.at.IsZero() && used-w.last < least && now.Sub(w.at) < step+onTime
+	still := w.at.IsZero() || used-w.last < least && now.Sub(w.at) < step+onTime
 	w.last, w.at = used, now
 	return still
 }
