@@ -169,8 +169,10 @@ func TestFailedTools(t *testing.T) {
 		for i := 80; i > 0; i-- { // the last ends first
 			recorder.Add(call(i, details))
 		}
-		recorder.Add(runs.Of(&tracepb.Span{TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent a", StartTimeUnixNano: 1e18, EndTimeUnixNano: 1e18 + 300e9,
-			Attributes: []*commonpb.KeyValue{{Key: "spantee.bad_lines", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}}}}))
+		recorder.Add(runs.Of(&tracepb.Span{
+			TraceId: make([]byte, 16), SpanId: []byte("12345678"), Name: "invoke_agent a", StartTimeUnixNano: 1e18, EndTimeUnixNano: 1e18 + 300e9,
+			Attributes: []*commonpb.KeyValue{{Key: "spantee.bad_lines", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}}},
+		}))
 		list := recorder.Receipt().Runs[0].FailedTools
 		if len(list) != 50 || list[0].ExitCode == nil {
 			t.Fatalf("%+v", list)
