@@ -356,7 +356,7 @@ func TestChromiumTimeless(t *testing.T) {
 		two = append(two, s.ID)
 		for _, tab := range []string{"Transcript", "Span", "Summary"} {
 			c.open(v.page + "/#/trace/" + s.ID + "?tab=" + tab)
-			c.await(`%s > 1 && document.querySelector(".spent").innerText === "Without times: only the order of the steps is known."`, rowCount)
+			c.await(`%s > 1 && document.querySelector(".spent p").innerText === "Without times: only the order of the steps is known."`, rowCount)
 			if tab == "Span" {
 				c.do(chromedp.KeyEvent("jj"))
 				c.await(`document.querySelector(".details h2")`)

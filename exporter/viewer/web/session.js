@@ -12,7 +12,7 @@ import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { Minimap } from "./minimap.js";
 import { Reader } from "./reader.js";
-import { strip } from "./strip.js";
+import { failures, strip } from "./strip.js";
 import { summary } from "./summary.js";
 import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
@@ -115,7 +115,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     document.title = `${title(trace.session)} · spantee`;
     crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
     headline();
-    spent.replaceChildren(strip(trace, toggleFilter));
+    fill(spent, strip(trace, toggleFilter), failures(trace, (to) => waterfall.select(to)));
     timeline.extend(trace.duration);
     minimap.show(trace);
     waterfall.show(trace);
@@ -175,7 +175,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (ticks++ % 4 === 0) {
       headline();
       reader.tick();
-      if (trace.nodes.length < 5000) spent.replaceChildren(strip(trace, toggleFilter));
+      if (trace.nodes.length < 5000) fill(spent, strip(trace, toggleFilter), failures(trace, (to) => waterfall.select(to)));
     }
   }, 250);
   signal.addEventListener("abort", () => clearInterval(clock));

@@ -5,8 +5,9 @@ import { percentages, timeSpent, toolStats } from "./breakdown.js";
 import { h, headings } from "./dom.js";
 import { toolWord } from "./finding.js";
 import { count, duration } from "./format.js";
+import { failedTools, rowDetail } from "./words.js";
 
-const mostTools = 6;
+const mostTools = 4;
 
 // filter is told of the word that finds the spans of a part.
 /** @param {Trace} trace @param {(word: string) => void} filter */
@@ -21,6 +22,18 @@ export function strip(trace, filter) {
     const said = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, `${shares[i] || "<1"}%${p.estimated ? " estimated" : ""}`)];
     return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, said) : said);
   }));
+}
+
+const mostFailed = 4;
+
+// failures names the tools that failed first, each a link to its span.
+/** @param {Trace} trace @param {Select} select */
+export function failures(trace, select) {
+  const failed = failedTools(trace), more = failed.length - mostFailed;
+  return failed.length > 0 && h("p", { class: "failures" }, h("span", { class: "red" }, `${count(failed.length)} failed:`),
+    failed.slice(0, mostFailed).map((n) => h("button", { type: "button", class: "quiet", onclick: () => select(n.id) },
+      `${[n.title, rowDetail(n, trace.session.folder).slice(0, 60)].join(" ").trim()} (${n.failure.slice(0, 40)})`)),
+    more > 0 && h("span", { class: "dim" }, `and ${count(more)} more`));
 }
 
 /** @type {Record<string, string>} */

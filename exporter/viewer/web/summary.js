@@ -6,7 +6,7 @@ import { slowest, usage } from "./breakdown.js";
 import { h } from "./dom.js";
 import { count, duration, money, percent, roughly } from "./format.js";
 import { toolTable } from "./strip.js";
-import { rowDetail } from "./words.js";
+import { rowDetail, stepName } from "./words.js";
 
 /** @param {Trace} trace @param {{ select: Select, filter(word: string): void }} on */
 export function summary(trace, { select, filter }) {
@@ -15,7 +15,7 @@ export function summary(trace, { select, filter }) {
     !timeless && h("h2", {}, "Slowest steps"),
     !timeless && steps.length > 0 && h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },
-        h("b", {}, n.title), " ", h("span", { class: "about" }, rowDetail(n, trace.session.folder)),
+        h("b", {}, stepName(n)), " ", h("span", { class: "about" }, rowDetail(n, trace.session.folder)),
         n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
       h("span", { class: "num" }, duration(n.duration))))),
     h("h2", {}, "Tools"), toolTable(trace, filter),

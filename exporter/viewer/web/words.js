@@ -116,3 +116,16 @@ export const readable = (text) => text
   .replace(/(^|, )([a-z ]+) ms (\d+)(?=,|$)/g, (_, before, key, ms) => `${before}${key} ${duration(ms * 1e3)}`)
   .replace(/(^|, )((?:[a-z ]+ )?cost) ([\d.]+)(?=,|$)/g, (_, before, key, usd) => `${before}${key} ${money(Number(usd))}`)
   .replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
+
+// stepName tells a step from others: a model call by its turn and what it led to.
+/** @param {TraceNode} n */
+export function stepName(n) {
+  if (n.op !== "chat" || !n.bar.turn) return n.title;
+  const tools = n.below.filter((c) => c.op === "tool").map((c) => c.bar.tool || c.title);
+  const led = tools.length > 3 ? [...tools.slice(0, 3), "…"] : tools;
+  return `turn ${n.bar.turn} → ${led.join(", ") || (n.failure ? "failed" : "answer")}`;
+}
+
+// failedTools are the tool calls that failed, in order.
+/** @param {Trace} trace */
+export const failedTools = (trace) => trace.nodes.filter((n) => n.failure && n.op === "tool").sort((a, b) => a.start - b.start);

@@ -13,7 +13,7 @@ import { sortBy, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, headline, present, readable, state } from "../web/words.js";
+import { activity, failedTools, headline, present, readable, state, stepName } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -280,6 +280,12 @@ test("errors are failed tools, and a run that failed says so itself", () => {
   assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
   assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
   assert.deepEqual(words({}), ["ok", "ended well"]);
+});
+
+test("steps are told apart, and what failed comes first", () => {
+  const t = run();
+  assert.deepEqual(["c1", "c2", "a"].map((id) => stepName(t.byId.get(id))), ["turn 1 → read, read, task", "turn 2 → answer", "read"]);
+  assert.deepEqual(failedTools(t).map((n) => n.id), ["b"]);
 });
 
 test("what events say is words, not keys", () => {
