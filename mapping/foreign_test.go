@@ -210,8 +210,8 @@ func TestStrangersInside(t *testing.T) {
 		own := same[strings.Split(short(name), "/")[0]]
 		t.Run(short(name), func(t *testing.T) {
 			spans, m := feed{}.spans(t, streams[name])
-			if m.Stats().Runs == 0 || strings.HasSuffix(name, "text-output") {
-				t.Skip("its lines are nobody's")
+			if m.Stats().Runs == 0 || strings.HasSuffix(name, "text-output") || strings.HasSuffix(name, "literal-newlines") {
+				t.Skip("some of its lines are nobody's, or parts of an event")
 			}
 			alone := goldenWithoutUnknown(spans)
 			lines := slices.Collect(bytes.Lines(streams[name]))

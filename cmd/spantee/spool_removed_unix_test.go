@@ -73,7 +73,6 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 	} {
 		for when, rest := range map[string]int{"while it goes on": 20, "at its end": 0} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				t.Parallel()
 				state, c := t.TempDir(), newCollector(t)
 				env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
 				lines := stream("s", 5)

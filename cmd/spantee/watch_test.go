@@ -129,6 +129,7 @@ func TestGrace(t *testing.T) {
 		code   int
 		error  string // on the root
 		limit  string // that was reached
+		bad    string // the line that is not JSON
 		exits  bool   // by itself
 	}{
 		{name: "sleeps", args: []string{"--grace=10ms"}, script: "cat " + success + "; sleep 1000 & wait"},
@@ -136,10 +137,10 @@ func TestGrace(t *testing.T) {
 		{name: "prints a carriage return", args: []string{"--grace=10ms"}, script: `printf '%s\r' "$(cat ` + success + `)"; sleep 1000 & wait`},
 		{name: "failed without a newline", args: []string{"--grace=10ms"}, script: `printf %s "$(grep -v scheduled ` + failure + `)"; sleep 1000 & wait`, code: 1, error: "error"},
 		{name: "max-idle without a newline", args: []string{"--max-idle=1500ms", "--on-limit=kill"}, script: `printf %s "$(cat ` + success + `)"; sleep 1000 & wait`, limit: "max-idle"},
-		{name: "cut off", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ` + success + `)" | head -c -1; sleep 2.5; exit 3`, code: 3, error: "3", exits: true},
+		{name: "cut off", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ` + success + `)" | head -c -1; sleep 2.5; exit 3`, code: 3, error: "3", exits: true, bad: "line 9"},
 		{name: "failed", args: []string{"--grace=10ms"}, script: "grep -v scheduled " + failure + "; sleep 1000 & wait", code: 1, error: "error"},
 		{name: "ignores SIGTERM", args: []string{"--grace=10ms"}, script: `trap "" TERM; cat ` + success + "; sleep 1000 & wait"},
-		{name: "prints again", args: []string{"--grace=10ms"}, script: `trap "echo bye; tail -1 ` + success + `; exit 7" TERM; cat ` + success + "; sleep 1000 & wait"},
+		{name: "prints again", args: []string{"--grace=10ms"}, script: `trap "echo bye; tail -1 ` + success + `; exit 7" TERM; cat ` + success + "; sleep 1000 & wait", bad: "line 10"},
 		{name: "max-idle", args: []string{"--max-idle=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-idle"},
 		{name: "max-duration", args: []string{"--max-duration=1500ms", "--on-limit=kill"}, script: "cat " + success + "; sleep 1000 & wait", limit: "max-duration"},
 		{name: "works in the background", args: []string{"--grace=10ms"}, script: "head -8 " + background + "; sleep 2.5; exit 3", code: 3, error: "3", exits: true},
@@ -169,6 +170,9 @@ func TestGrace(t *testing.T) {
 				want = "spantee: the agent reached --" + tc.limit + ": ending the agent\n"
 			case !tc.exits:
 				want = "spantee: the agent has not exited although it printed its result and then nothing for 10ms: ending it\n"
+			}
+			if tc.bad != "" {
+				want += "spantee: 1 line of cursor-agent is not JSON, the first is " + tc.bad + "\n"
 			}
 			if got := cmd.stderr.String(); got != want {
 				t.Errorf("stderr %q, want %q", got, want)

@@ -256,6 +256,7 @@ func traced(spans []*tracepb.Span) receipt.Run {
 			run.Models = append(run.Models, receipt.Model{Model: name, Usage: u})
 		}
 	}
+	var first uint64 // when the first chat began
 	for _, s := range spans {
 		for _, e := range s.Events {
 			if e.Name == "retry" {
@@ -265,8 +266,8 @@ func traced(spans []*tracepb.Span) receipt.Run {
 		switch operation, _, _ := strings.Cut(s.Name, " "); operation {
 		case "chat":
 			work = append(work, s)
-			if run.Model == "" {
-				run.Model = text(s, "gen_ai.request.model")
+			if text(root, "gen_ai.request.model") == "" && (run.Model == "" || s.StartTimeUnixNano < first) {
+				run.Model, first = text(s, "gen_ai.request.model"), s.StartTimeUnixNano
 			}
 			model := text(s, "gen_ai.response.model")
 			if model == "" {

@@ -59,6 +59,7 @@ type codexDecoder struct {
 	running map[string]bool  // items that have not completed
 	timed   map[string]bool  // calls of the session log whose times a call has got
 	begun   bool             // a run has begun and not ended
+	worked  bool             // and has had an item
 	early   held             // notices, until the next run begins or ends
 }
 
@@ -86,6 +87,7 @@ func (d *codexDecoder) events(dst []Event) []Event {
 		dst = d.endTurn(d.early.take(dst))
 	}
 	d.begun = (d.begun || l.begins()) && l.Kind != RunEnd
+	d.worked = d.begun && (d.worked || len(l.itemType) > 0 && l.begins())
 	if d.begun && len(d.early) > 0 {
 		l.Arrival = d.early[0].Arrival // the run's first line
 		dst = d.early.take(append(dst, l.Event))
@@ -107,7 +109,7 @@ func (d *codexDecoder) classify() {
 		l.Kind = RunStart
 	case "turn.started":
 		l.Kind, l.Asks = Ignored, true
-		if d.thread != nil {
+		if d.thread != nil && !d.worked {
 			l.Kind = TurnStart
 		}
 	case "turn.completed", "turn.failed":
