@@ -38,7 +38,7 @@ func manyCalls(calls int) []byte {
 func TestLogDelaysNothing(t *testing.T) {
 	long(t)
 	t.Parallel()
-	const calls = 20_000
+	const calls = 40_000
 	in := manyCalls(calls)
 	for name, open := range map[string]func(t *testing.T) *os.File{
 		"a full pipe": unreadPipe,
@@ -96,7 +96,7 @@ func passThrough(t *testing.T, cmd *run, in []byte) {
 func TestLogCountsLostLines(t *testing.T) {
 	long(t)
 	t.Parallel()
-	const calls = 20_000
+	const calls = 40_000
 	r, w := newPipe(t)
 	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "--log", "--flush-timeout=20s")
 	cmd.Stderr = w
