@@ -35,7 +35,7 @@ func TestMutants(t *testing.T) {
 		{name: "tokens doubled", within: "if ev.Usage != nil {\nev.Usage.Input *= 2\n}\n", cell: cellTokens},
 		{name: "a tool's end taken from the next line", cell: cellOrder, before: `
 	for i := range heldEnds {
-		heldEnds[i].Time, heldEnds[i].Arrival, heldEnds[i].Length = m.events[0].Time, m.events[0].Arrival, 0
+		heldEnds[i].Time, heldEnds[i].Arrival, heldEnds[i].Length, heldEnds[i].End = m.events[0].Time, m.events[0].Arrival, 0, 0
 	}
 	events := heldEnds
 	heldEnds = nil
@@ -47,7 +47,7 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	m.events = events
-`},
+`, within: "if ev.Kind == agent.ToolEnd {\nm.sessions.dispatch(a, ev) // and not from the session's log\ncontinue\n}\n"},
 	} {
 		t.Run(mutant.name, func(t *testing.T) {
 			text := strings.Replace(string(source), loop, mutant.before+loop+mutant.within, 1)
