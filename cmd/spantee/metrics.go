@@ -136,8 +136,11 @@ func (m *meter) catch() {
 // close sends the last values, with what became of the spans. If they are not delivered, it
 // returns why, and what is left to send.
 func (m *meter) close(ctx context.Context, spans exporter.Report) (left []byte, err error) {
-	if m.own != nil { // once, whatever other agents there are
-		m.own.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
+	m.mu.Lock()
+	own := m.own
+	m.mu.Unlock()
+	if own != nil { // once, whatever other agents there are
+		own.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
 	}
 	list := m.all()
 	errs, requests := make([]error, len(list)), make([][]byte, len(list))
