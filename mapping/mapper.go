@@ -35,8 +35,7 @@ type Mapper struct {
 	events   []agent.Event    // of the current line
 	number   int              // the number of that line
 	sessions sessions
-	began    instant // when the Process was about to start
-	exit     *exit   // how the Process ended, nil before it did
+	exit     *exit // how the Process ended, nil before it did
 	closed   bool
 }
 
@@ -52,13 +51,9 @@ func New(opts Options) (*Mapper, error) {
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
 		return nil, err
 	}
-	if opts.Process != nil {
-		m.tick()
-		m.began = m.now
-	}
-	first := m.Input()
 	m.tick()
 	m.began = m.now
+	first := m.Input()
 	if p := opts.Process; p != nil {
 		whose := p.Agent
 		if d := first.current; d != nil { // Options.Agent says it

@@ -171,6 +171,23 @@ func TestProcessTimes(t *testing.T) {
 	wantTimes(t, roots(w.open[len(w.open)-1]), now, "invoke_agent cursor-agent 0.000-0.010", "invoke_agent cursor-agent 0.020-0.030", "invoke_agent cursor-agent 0.040-0.040")
 }
 
+// The first root says how long its agent took to print a line, in a pipe as behind exec.
+func TestStartup(t *testing.T) {
+	run := []string{initLine, result(time.Millisecond)}
+	chunks := [][]byte{nil, nil, nil, stream(run...), stream(run...)} // 10 ms apart
+	for name, process := range map[string]*mapping.Process{"exec": agentProcess(), "a pipe": nil} {
+		w := watch(t, chunks, mapping.Options{Process: process}, false, nil)
+		for i, root := range roots(w.emitted) {
+			if got, want := attr(root, "spantee.startup_ms").GetIntValue(), []int64{30, 0}[i]; got != want {
+				t.Errorf("%s: root %d began %d ms after the process, want %d", name, i, got, want)
+			}
+		}
+		if n := len(roots(w.emitted)); n != 2 {
+			t.Errorf("%s: %d roots", name, n)
+		}
+	}
+}
+
 // While a process lives its roots are open, whatever its runs say.
 func TestRootsOfAProcessAreOpenToTheEnd(t *testing.T) {
 	w := watch(t, [][]byte{stream(initLine), stream(result(time.Millisecond))}, mapping.Options{Process: agentProcess()}, true,

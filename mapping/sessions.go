@@ -387,15 +387,16 @@ const longestStartup = instant(time.Minute)
 
 // nextRun begins the next run of a session.
 func (ss *sessions) nextRun(s *session, arrival instant) *run {
+	startup := arrival - ss.stream.began
 	if r := ss.first; r != nil {
-		ss.first, r.startup = nil, arrival-ss.stream.began
+		ss.first, r.startup = nil, startup
 		r.session, r.before.badLines = s.id, 0
 		r.agent = s.agent
 		r.main.name = s.agent.Name
 		return r
 	}
 	r := ss.stream.newRun(s.agent, s.id, s.runs, arrival)
-	if startup := arrival - ss.stream.began; ss.stream.stats.Runs == 1 && startup < longestStartup {
+	if ss.stream.stats.Runs == 1 && startup < longestStartup {
 		r.startup = startup
 	}
 	if s.logged != nil {
