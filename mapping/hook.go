@@ -44,14 +44,14 @@ func (r *run) hookEnd(inv *invocation, ev *agent.Event, at moment) {
 	if ev.Failed {
 		errorType = r.stream.names.pass(ev.Status)
 	}
-	end := r.clock.after(h.start, at)
-	r.endHook(h, end, ev, errorType)
-	r.notAskedYet(h.inv, end)
+	r.notAskedYet(h.inv, r.endHook(h, at, ev, errorType))
 }
 
-func (r *run) endHook(h *pendingHook, at moment, ev *agent.Event, errorType string) {
+// endHook makes the span of a hook, and returns when it ended.
+func (r *run) endHook(h *pendingHook, at moment, ev *agent.Event, errorType string) moment {
+	end := r.clock.after(h.start, at)
 	s := r.newSpan(spanRef{hook, h.n}, h.inv.ref, h.inv, h.event)
-	s.start, s.end = h.start, r.clock.after(h.start, at)
+	s.start, s.end = h.start, end
 	s.attributes.strIfSet(semconv.HookEvent, h.event)
 	s.attributes.strIfSet(semconv.ToolCallID, h.callID)
 	r.stream.facts(&s.attributes, ev.Facts, &h.content)
@@ -60,6 +60,7 @@ func (r *run) endHook(h *pendingHook, at moment, ev *agent.Event, errorType stri
 	}
 	s.errorType, s.content = errorType, h.content
 	r.emit(held{span: s})
+	return end
 }
 
 // endHooks ends the hooks that still run when their run ends.

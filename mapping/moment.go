@@ -84,11 +84,9 @@ func (m moment) atBest(known agent.Known) moment { return moment{m.at, max(m.kno
 // inferred returns m, which is a guess.
 func (m moment) inferred() moment { return m.atBest(agent.Inferred) }
 
-// shift puts moments that are known through f.
+// shiftMoments puts the moments that there are through f.
 func shiftMoments(f func(instant) instant, moments ...*moment) {
 	for _, m := range moments {
-		if m.at != 0 {
-			m.at = f(m.at)
-		}
+		move(f, &m.at)
 	}
 }
