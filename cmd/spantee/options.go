@@ -13,6 +13,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/cli"
 	"github.com/spantee/spantee/cmd/spantee/internal/limits"
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
@@ -97,33 +98,25 @@ func readPrices(name string) (runs.Prices, error) {
 	if name == "" {
 		return nil, nil
 	}
-	type result struct {
-		prices runs.Prices
-		err    error
-	}
-	read := make(chan result, 1)
-	go func() { // the file may be a pipe that nobody writes to
+	var prices runs.Prices
+	err, read := proc.Unless(time.After(pricesPatience), func() error { // the file may be a pipe that nobody writes to
 		f, err := os.Open(name)
 		if err != nil {
-			read <- result{err: fmt.Errorf("--prices: %w", err)}
-			return
+			return fmt.Errorf("--prices: %w", err)
 		}
 		defer f.Close()
-		prices, err := runs.ReadPrices(io.LimitReader(f, maxPrices))
-		if err != nil {
-			err = fmt.Errorf("--prices %s: %w", name, err)
+		if prices, err = runs.ReadPrices(io.LimitReader(f, maxPrices)); err != nil {
+			return fmt.Errorf("--prices %s: %w", name, err)
 		}
-		read <- result{prices, err}
-	}()
-	select {
-	case r := <-read:
-		if r.err != nil {
-			return nil, cli.Usage(r.err)
-		}
-		return r.prices, nil
-	case <-time.After(pricesPatience):
+		return nil
+	})
+	switch {
+	case !read:
 		return nil, cli.Usage(fmt.Errorf("--prices %s: not read after %v", name, pricesPatience))
+	case err != nil:
+		return nil, cli.Usage(err)
 	}
+	return prices, nil
 }
 
 const (

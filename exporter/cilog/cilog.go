@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // markers are what CI systems take for the start of a command. A space at the bar breaks one.
@@ -41,15 +42,16 @@ const (
 // unseen matches colors and characters without a width: some systems compare without them.
 const unseen = `\x1b\[[0-9;?]*[A-Za-z]|[\p{Mn}\p{Me}\p{Cf}\x{115F}\x{1160}\x{3164}\x{FFA0}]`
 
-// pattern has one group for each marker, which ends where the space goes.
-var pattern = func() *regexp.Regexp {
+// pattern has one group for each marker, which ends where the space goes. It takes milliseconds
+// to compile, which a process that prints nothing does not have to spend.
+var pattern = sync.OnceValue(func() *regexp.Regexp {
 	var all []string
 	for _, m := range markers {
 		start, end, _ := strings.Cut(m.marker, "|")
 		all = append(all, "("+string(m.where)+spread(start)+")"+spread(end))
 	}
 	return regexp.MustCompile("(?im)" + strings.Join(all, "|"))
-}()
+})
 
 // spread matches a text that has unseen characters after any of its own.
 func spread(text string) string {
@@ -68,7 +70,7 @@ func spread(text string) string {
 func Break(lines string) string {
 	var b strings.Builder
 	for {
-		match := pattern.FindStringSubmatchIndex(lines)
+		match := pattern().FindStringSubmatchIndex(lines)
 		if match == nil {
 			break
 		}

@@ -141,22 +141,21 @@ func (l *Log) Export(span *runs.Span) {
 		delete(l.shown, id)
 		return
 	}
-	step := r.line(span)
 	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
 	}
 	switch {
 	case span.MayBeRoot():
-		r.agent = step.agent // in a recording, a sub-agent's step may have come first
+		r.agent = span.Text(semconv.AgentName) // in a recording, a sub-agent's step may have come first
 		l.printPending(r)
 		l.closeFold()
 		l.printRun(r, span)
 		r.shared = len(span.Parent) > 0
 		l.end(r)
 	case late:
-		l.print(r, step)
+		l.print(r, r.line(span))
 	default:
-		l.hold(r, step)
+		l.hold(r, r.line(span))
 	}
 }
 
@@ -219,11 +218,8 @@ func (r *run) line(span *runs.Span) line {
 		}
 		facts = append(facts, tree.Used(span.Usage())...)
 	case runs.Agent:
-		own := r.facts
-		if !span.MayBeRoot() {
-			own = runs.Run{Counts: runs.Counts{Tools: int(span.Stated().Tools), ToolErrors: int(span.Stated().ToolErrors)}}
-		}
-		facts = append(facts, tree.Summary(&own))
+		stated := span.Stated()
+		facts = append(facts, tree.Summary(&runs.Run{Counts: runs.Counts{Tools: int(stated.Tools), ToolErrors: int(stated.ToolErrors)}}))
 	}
 	step.add("", strings.Join(facts, ", "))
 	if span.Kind() == runs.Chat {
@@ -255,7 +251,7 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 	style.Width = math.MaxInt
 	row := func(cells ...tree.Cell) {
 		if l.several {
-			cells = append([]tree.Cell{{Text: hex.EncodeToString([]byte(r.id[:min(4, len(r.id))])), Color: tree.Dim}}, cells...)
+			cells = append([]tree.Cell{r.tag()}, cells...)
 		}
 		l.write(style.Row(cells))
 	}
@@ -308,6 +304,11 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 	}
 }
 
+// tag tells the lines of a run from those of others.
+func (r *run) tag() tree.Cell {
+	return tree.Cell{Text: hex.EncodeToString([]byte(r.id[:min(4, len(r.id))])), Color: tree.Dim}
+}
+
 // timeless reports whether only the order of the steps is known.
 func (r *run) timeless(l *Log) bool { return l.cfg.Recorded && r.facts.Timeless() }
 
@@ -338,7 +339,7 @@ func (l *Log) row(r *run, step line) []tree.Cell {
 	}
 	row := []tree.Cell{{Text: at, Width: max(len("+00:00.0"), len(at)), Color: tree.Dim}}
 	if l.several {
-		row = append(row, tree.Cell{Text: hex.EncodeToString([]byte(r.id[:min(4, len(r.id))])), Color: tree.Dim})
+		row = append(row, r.tag())
 	}
 	name := step.name
 	if step.agent != r.agent { // how deep it is shows only when the spans around it end

@@ -48,18 +48,18 @@ var ascii = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|", "━
 
 // encode returns lines in the characters of the style, which no CI system obeys.
 func (s Style) encode(text string) string {
-	if !s.ASCII {
-		return cilog.Break(text)
-	}
-	var b strings.Builder
-	for _, r := range ascii.Replace(text) {
-		if r <= unicode.MaxASCII {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Repeat("?", runeCells(r)))
+	if s.ASCII {
+		var b strings.Builder
+		for _, r := range ascii.Replace(text) {
+			if r <= unicode.MaxASCII {
+				b.WriteRune(r)
+			} else {
+				b.WriteString(strings.Repeat("?", runeCells(r)))
+			}
 		}
+		text = b.String()
 	}
-	return cilog.Break(b.String())
+	return cilog.Break(text)
 }
 
 func (s Style) paint(color, text string) string {

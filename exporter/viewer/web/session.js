@@ -18,7 +18,7 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { beginning, folderName, headline as title, present, state, what, who } from "./words.js";
+import { beginning, failedTools, folderName, headline as title, present, state, what, who } from "./words.js";
 
 /** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
 export function sessionView({ main, crumbs, signal, address }, id, span) {
@@ -115,7 +115,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     document.title = `${title(trace.session)} · spantee`;
     crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
     headline();
-    fill(spent, strip(trace, toggleFilter), failures(trace, (to) => waterfall.select(to)));
+    account();
     timeline.extend(trace.duration);
     minimap.show(trace);
     waterfall.show(trace);
@@ -163,6 +163,9 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     act.show(loader.trace.session);
     fill(headFacts, ...facts(loader.trace));
   }
+  function account() {
+    fill(spent, strip(loader.trace, toggleFilter), failures(loader.trace, (to) => waterfall.select(to)));
+  }
 
   // Open spans last until now.
   let ticks = 0;
@@ -175,7 +178,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (ticks++ % 4 === 0) {
       headline();
       reader.tick();
-      if (trace.nodes.length < 5000) fill(spent, strip(trace, toggleFilter), failures(trace, (to) => waterfall.select(to)));
+      if (trace.nodes.length < 5000) account();
     }
   }, 250);
   signal.addEventListener("abort", () => clearInterval(clock));
@@ -187,7 +190,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   function applyFilter() {
     match = parseFilter(filter.value);
     const { nodes } = loader.trace;
-    errors = nodes.filter((n) => n.failure && n.op === "tool").length;
+    errors = failedTools(loader.trace).length;
     matching = match ? nodes.filter(match).length : nodes.length;
     waterfall.filter(match);
     tally();
