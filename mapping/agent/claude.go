@@ -156,7 +156,7 @@ func (d *claudeDecoder) system() {
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 		s.hidden += l.Facts.number(semconv.TokensBefore) + l.Facts.number(semconv.TokensAfter) // of the model call that sums up
 	case "permission_denied":
-		s.trait(l.ID, callDenied)
+		remember(s.calls, l.ID, true)
 	case "task_started":
 		t := s.task(l.task)
 		t.background = t.background || l.background
@@ -308,7 +308,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 				b.Tool.Subagent, s.nested = "advisor", true
 			}
 			ev.Tool, a.tools = b.tool().finish(), true
-			s.trait(b.ID, callRunning)
+			remember(s.calls, b.ID, s.calls[string(b.ID)])
 			if b.startsSubagent() {
 				s.delegated(b.ID)
 			}

@@ -210,12 +210,10 @@ func (l *claudeLine) denied(b *line) {
 			denied, hook = denied || d.denied, hook || d.hook
 		}
 	}
-	t := b.tool()
-	if denied = denied && t.ErrorType != ""; denied {
-		t.deny()
-	}
-	if denied && hook {
-		t.Reason = "blocked by hook"
+	if t := b.tool(); denied && t.ErrorType != "" {
+		if t.deny(); hook {
+			t.Reason = "blocked by hook"
+		}
 	}
 }
 
@@ -465,7 +463,7 @@ func (s *claudeSession) toolEnd(id []byte, t *Tool) *Tool {
 		s.task(t.Task).background = true
 		t.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
-	if s.calls[string(id)] == callDenied {
+	if s.calls[string(id)] {
 		t.deny()
 	}
 	delete(s.calls, string(id))

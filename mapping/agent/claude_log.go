@@ -496,15 +496,12 @@ func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	case string(l.Model) == "<synthetic>" && !l.apiError && !s.running && !s.asked:
 		return dst
 	}
-	dst, s.end = s.start(s.aside.take(dst)), nil
-	if !s.running {
-		if s.running = true; len(s.begin) == 0 {
+	if !s.running && !s.asked {
+		if s.asked = true; len(s.begin) == 0 {
 			s.begin = hold(d.runStart())
 		}
-		dst, s.called = s.begin.take(dst), false
-		s.runs++
-		clear(s.calls)
 	}
+	dst, s.end = s.start(s.aside.take(dst)), nil
 	dst = d.assistant(dst)
 	answers := false
 	for i := range l.blocks {

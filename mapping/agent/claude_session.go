@@ -15,19 +15,19 @@ type claudeSession struct {
 	id            []byte
 	agents        map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
 	tasks         map[string]*claudeTask
-	calls         map[string]callTrait // the open tool calls, with what the lines of their ends lack
-	stale         bool                 // nothing has come since the result of a run that did not work: see isStale
-	nested        bool                 // a sub-agent has worked since the last result
-	fault         string               // why the last model call failed, "" if it did not
-	total         claudeTotal          // of the process, from the last result
-	said          uint64               // a hash of the agent's last text
-	answer        uint64               // the same for the text before background work first woke the agent
-	subagentUsage Usage                // of sub-agents' finished model calls since the last result
-	input         int64                // of the main agent's model calls since the last result, but for the latest
-	resumable     bool                 // after a resume, its process reports the totals of the whole session
-	models        map[string]bool      // of the main agent's answers
-	subagents     map[string]bool      // the calls of sub-agents that may have used more than the stream shows
-	hidden        int64                // tokens that model calls which the stream does not show may have used since the last result
+	calls         map[string]bool // the open tool calls, and whether they were denied
+	stale         bool            // nothing has come since the result of a run that did not work: see isStale
+	nested        bool            // a sub-agent has worked since the last result
+	fault         string          // why the last model call failed, "" if it did not
+	total         claudeTotal     // of the process, from the last result
+	said          uint64          // a hash of the agent's last text
+	answer        uint64          // the same for the text before background work first woke the agent
+	subagentUsage Usage           // of sub-agents' finished model calls since the last result
+	input         int64           // of the main agent's model calls since the last result, but for the latest
+	resumable     bool            // after a resume, its process reports the totals of the whole session
+	models        map[string]bool // of the main agent's answers
+	subagents     map[string]bool // the calls of sub-agents that may have used more than the stream shows
+	hidden        int64           // tokens that model calls which the stream does not show may have used since the last result
 }
 
 // A claudeAgent is an agent at work.
@@ -103,7 +103,7 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	s := d.sessions[string(ev.Session)]
 	if s == nil {
 		s = &claudeSession{
-			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]callTrait{},
+			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]bool{},
 			resumable: d.resumable, models: map[string]bool{}, subagents: map[string]bool{},
 		}
 		remember(d.sessions, s.id, s)
@@ -124,18 +124,6 @@ func (s *claudeSession) delegates() bool {
 		}
 	}
 	return false
-}
-
-// A callTrait is something that must be known about a tool call when it ends.
-type callTrait uint8
-
-const (
-	callRunning callTrait = iota
-	callDenied
-)
-
-func (s *claudeSession) trait(call []byte, trait callTrait) {
-	remember(s.calls, call, max(s.calls[string(call)], trait))
 }
 
 // A claudeTotal is the usage that a process reports so far, including its

@@ -37,11 +37,12 @@ const logTail = 256 << 10
 
 // time adds to the end of a command when it ran by Codex's own clock, and when the model had
 // asked for it. On a busy machine the stream prints both seconds later.
-func (d *codexDecoder) time(end *Event, since Instant, rows []byte) {
+func (d *codexDecoder) time(end *Event, session string, since Instant, log func(session string) []byte) {
 	command := end.Tool.ArgumentFacts.Find(semconv.ProcessCommandLine)
 	if command == nil {
 		return
 	}
+	rows := log(session)
 	logs := newCodexLogDecoder()
 	decoder := Decoder{Agent: &codexLog, objectDecoder: logs}
 	asked := map[string]Instant{}
@@ -65,7 +66,7 @@ func (d *codexDecoder) time(end *Event, since Instant, rows []byte) {
 // without its sub-agents.
 func (d *codexDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
 	if end.Kind == ToolEnd {
-		d.time(end, since, log(session))
+		d.time(end, session, since, log)
 		return
 	}
 	if !d.agents && end.SessionUsage == nil {
@@ -78,10 +79,7 @@ func (d *codexDecoder) complete(end *Event, session string, since Instant, log f
 		rows := log(thread)
 		for row := range bytes.Lines(rows) {
 			for _, ev := range decoder.Decode(Line{Text: row, Input: input}, nil) {
-				switch {
-				case ev.Kind != TurnEnd || ev.Usage == nil:
-				case ev.Time < since:
-				case len(ev.Parent) > 0:
+				if ev.Kind == TurnEnd && ev.Usage != nil && ev.Time >= since && len(ev.Parent) > 0 {
 					nested.Add(ev.Usage)
 				}
 			}

@@ -85,10 +85,7 @@ func newCopilotDecoder() *copilotDecoder {
 
 // complete implements [completer]. Newest builds state tokens only in the log.
 func (d *copilotDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
-	if end.Kind != RunEnd {
-		return
-	}
-	if end.Usage != nil {
+	if end.Kind != RunEnd || end.Usage != nil {
 		return
 	}
 	decoder := Decoder{Agent: new(Agent), objectDecoder: newCopilotDecoder()}
@@ -426,9 +423,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind = ToolEnd
 		l.finishTool()
 		delete(d.open, string(l.ID))
-		failure, delegates := d.agents[string(l.ID)]
-		l.Tool.SubagentError = failure
-		if len(l.ID) > 0 && !d.running[string(l.ID)] || delegates && failure == semconv.ErrorIncomplete {
+		l.Tool.SubagentError = d.agents[string(l.ID)]
+		if len(l.ID) > 0 && !d.running[string(l.ID)] || l.Tool.SubagentError == semconv.ErrorIncomplete {
 			return d.holdEnd(dst)
 		}
 	case "subagent.started":
@@ -448,7 +444,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "model.call_failure":
 		c := d.call()
 		c.faultText = bytes.Clone(l.fault)
-		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Kept().Facts
+		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Facts.kept()
 		l.Kind = Notice
 	case "assistant.turn_retry":
 		d.call().again = true
@@ -557,7 +553,7 @@ func (d *copilotDecoder) fail(fault string) {
 	c := d.call()
 	c.retries = false
 	if c.message == nil && !c.called {
-		c.fault, c.faultText, c.failed = fault, bytes.Clone(l.fault), l.Kept().Facts
+		c.fault, c.faultText, c.failed = fault, bytes.Clone(l.fault), l.Facts.kept()
 	}
 	l.Kind, l.Status = RunError, fault
 	if len(l.agent) == 0 && (c.fault != "" || fault == "aborted") {
@@ -657,23 +653,14 @@ func (d *copilotDecoder) shutdown() {
 	case d.turns || len(d.open) > 0:
 		end.Failed, end.Status = true, semconv.ErrorIncomplete
 	}
-	if d.runs == 1 && !d.resumed {
-		end.Facts = l.Facts
-	}
-	l.settle(&end)
-	d.stated(&end, d.since(l.total))
-	d.end, d.answer = hold(end), nil
-	l.Time = 0
-}
-
-// stated sets what the session used at the end of its run. In a session of one run, it is the
-// run's.
-func (d *copilotDecoder) stated(end *Event, used *Usage) {
-	if d.runs == 1 && !d.resumed {
-		end.Usage = used
+	if used := d.since(l.total); d.runs == 1 && !d.resumed { // all of it is this run's
+		end.Facts, end.Usage = l.Facts, used
 	} else {
 		end.SessionUsage = used
 	}
+	l.settle(&end)
+	d.end, d.answer = hold(end), nil
+	l.Time = 0
 }
 
 // since returns what the session used since its totals were last stated. In a session that was

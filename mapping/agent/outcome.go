@@ -116,7 +116,6 @@ func (o *outcome) read(r *jsonscan.Reader, members map[string]verdict, path stri
 		judge, known := members[name]
 		switch c := r.Peek(); {
 		case known:
-			start := r.I
 			value := r.Raw()
 			switch judge(value) {
 			case success:
@@ -124,7 +123,7 @@ func (o *outcome) read(r *jsonscan.Reader, members map[string]verdict, path stri
 			case failure:
 				o.denied = true
 				if c == '{' || c == '"' && isAboutFailure(key) {
-					o.fault = readFault(&jsonscan.Reader{B: r.B, I: start})
+					o.fault = readFault(&jsonscan.Reader{B: value})
 				}
 			}
 		case c == '{' && holds(members, name):
