@@ -17,7 +17,6 @@ type agentEntry struct {
 	Title   string   // in tables for people
 	Package string   // of npm, from builds.txt
 	Version string   // that is pinned there; of the package, which may have a suffix
-	Tag     string   // of its newest build, "" for npm's latest
 	Bin     string   // within the unpacked package
 	Node    bool     // it is a script
 	Args    []string // before the prompt
@@ -40,15 +39,12 @@ type agentEntry struct {
 	MCP         func(name string) string
 	Settings    map[string]setting // what scenarios need
 	NoWay       map[string]string  // of scenarios or needs: the reason
-
-	Shared []string // folders that all runs share, in the cache
 }
 
 // A setting is what a scenario needs of an agent.
 type setting struct {
 	Args  []string
 	Drop  []string // of Args
-	Env   []string
 	Files map[string]string
 }
 
@@ -122,16 +118,15 @@ var piEntry = agentEntry{
 		}},
 	}}})},
 	NoWay: map[string]string{
-		"sub-agents":   "has none",
-		"mcp":          "has none",
-		"deny":         "asks for no permission",
-		"hook-denies":  "hooks are extensions in JavaScript",
-		"hook-slow":    "hooks are extensions in JavaScript",
-		"background":   "has none",
-		"max-turns":    "has no such limit",
-		"fork":         "forks only in its terminal",
-		"two-prompts":  "takes several prompts only over its RPC mode, which is another stream",
-		"no-such-tool": "",
+		"sub-agents":  "has none",
+		"mcp":         "has none",
+		"deny":        "asks for no permission",
+		"hook-denies": "hooks are extensions in JavaScript",
+		"hook-slow":   "hooks are extensions in JavaScript",
+		"background":  "has none",
+		"max-turns":   "has no such limit",
+		"fork":        "forks only in its terminal",
+		"two-prompts": "takes several prompts only over its RPC mode, which is another stream",
 	},
 }
 
@@ -162,7 +157,6 @@ stream_idle_timeout_ms = 60000
 supports_websockets = false
 `},
 	Settings: map[string]setting{
-		"deny":       {Drop: []string{"--dangerously-bypass-approvals-and-sandbox"}, Args: []string{"-s", "read-only"}},
 		"mcp":        {Files: map[string]string{"+.codex/config.toml": "[mcp_servers.kit]\ncommand = \"{bin}/mcp\"\n"}},
 		"sub-agents": {},
 	},

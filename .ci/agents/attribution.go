@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -44,10 +46,10 @@ func during(list []interval, t float64) bool {
 
 // modelTimes returns when the model was asked.
 func modelTimes(requests []*request) (times []interval) {
-	own := slices.DeleteFunc(slices.Clone(requests), func(r *request) bool { return r.Of == auxiliary })
-	slices.SortFunc(own, func(a, b *request) int { return byNumber(a.Received, b.Received) })
+	own := ownOf(requests)
+	slices.SortFunc(own, func(a, b *request) int { return cmp.Compare(a.Received, b.Received) })
 	for i, r := range own {
-		end := max(r.End, r.Last, r.Received)
+		end := r.over()
 		if r.failed() {
 			for _, next := range own[i+1:] {
 				if next.Of == r.Of {
@@ -61,15 +63,13 @@ func modelTimes(requests []*request) (times []interval) {
 	return times
 }
 
-func byNumber(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+// ownOf returns those requests that are a turn of the agent or of its sub-agents.
+func ownOf(requests []*request) []*request {
+	return slices.DeleteFunc(slices.Clone(requests), func(r *request) bool { return r.Of == auxiliary })
 }
+
+// over returns when a request was over: answered, or broken off.
+func (r *request) over() float64 { return max(r.End, r.Last, r.Received) }
 
 func (r *request) failed() bool { return r.Status != 200 || r.Dropped }
 
@@ -164,23 +164,21 @@ func largestEdge(info *runInfo, commands []timed, spans []*span) (edge float64) 
 			if !s.is("execute_tool") || s.command() != c.Name {
 				continue
 			}
-			edge = max(edge, abs(s.Start-c.Begin))
+			edge = max(edge, math.Abs(s.Start-c.Begin))
 			if c.End != 0 && c.End < info.End {
-				edge = max(edge, abs(s.End-c.End))
+				edge = max(edge, math.Abs(s.End-c.End))
 			}
 		}
 	}
 	return edge
 }
 
-func abs(f float64) float64 { return max(f, -f) }
-
 func (a *attribution) String() string {
 	if a.Skipped != "" {
 		return "not measured: " + a.Skipped
 	}
 	text := fmt.Sprintf("%.1f s, misattributed %.2f s = %.1f %% (unmarked %.1f %%), start-up drawn %.2f s, edge %.2f s", a.Run, a.Wrong, 100*a.Wrong/a.Run, 100*a.Unmarked/a.Run, a.Startup, a.Edge)
-	for _, kind := range slices.SortedFunc(maps.Keys(a.Kinds), func(x, y string) int { return byNumber(a.Kinds[y], a.Kinds[x]) }) {
+	for _, kind := range slices.SortedFunc(maps.Keys(a.Kinds), func(x, y string) int { return cmp.Compare(a.Kinds[y], a.Kinds[x]) }) {
 		text += fmt.Sprintf(", %s %.2f", kind, a.Kinds[kind])
 	}
 	return text

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,7 +113,7 @@ func (k *keptRun) edgeAt(t float64) string {
 		switch t {
 		case r.Received:
 			return edgeAsked
-		case max(r.End, r.Last, r.Received):
+		case r.over():
 			return edgeAnswered
 		}
 	}
@@ -162,7 +163,7 @@ func (k *keptRun) cause(way string, p piece, lines []toldLine) string {
 	}
 	between := 0
 	for _, line := range lines {
-		if abs(line.at-drawn) < nearEdge {
+		if math.Abs(line.at-drawn) < nearEdge {
 			between++
 		}
 	}
@@ -178,7 +179,7 @@ func (k *keptRun) cause(way string, p piece, lines []toldLine) string {
 // tells reports whether the line's time, or that of its member, is near an edge.
 func (s *sign) tells(line toldLine, edge float64) bool {
 	if s.Member == "" {
-		return abs(line.at-edge) < nearEdge
+		return math.Abs(line.at-edge) < nearEdge
 	}
 	for rest := string(line.text); ; {
 		_, after, found := strings.Cut(rest, `"`+s.Member+`":`)
@@ -186,7 +187,7 @@ func (s *sign) tells(line toldLine, edge float64) bool {
 			return false
 		}
 		var ms float64
-		if _, err := fmt.Sscan(strings.FieldsFunc(after+" ", func(c rune) bool { return c == ',' || c == '}' })[0], &ms); err == nil && abs(ms/1e3-edge) < nearEdge {
+		if _, err := fmt.Sscan(strings.FieldsFunc(after+" ", func(c rune) bool { return c == ',' || c == '}' })[0], &ms); err == nil && math.Abs(ms/1e3-edge) < nearEdge {
 			return true
 		}
 		rest = after

@@ -67,13 +67,9 @@ func unpack(cache, name, version string) (string, error) {
 func newest(e *agentEntry) (string, error) {
 	const platform = "-linux-x64" // of a package that has a version for each
 	pinned, suffix := strings.CutSuffix(e.Version, platform)
-	name := e.Package
-	if e.Tag != "" {
-		name += "@" + e.Tag
-	}
-	out, err := exec.CommandContext(context.Background(), "npm", "view", name, "version").Output()
+	out, err := exec.CommandContext(context.Background(), "npm", "view", e.Package, "version").Output()
 	if err != nil {
-		return "", fmt.Errorf("npm view %s: %w", name, err)
+		return "", fmt.Errorf("npm view %s: %w", e.Package, err)
 	}
 	version := strings.TrimSpace(string(out))
 	if suffix && !strings.HasSuffix(version, platform) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,7 +118,7 @@ func (k *keptRun) name() string {
 
 // own returns the requests that are a turn of the agent or of its sub-agents.
 func (k *keptRun) own() []*request {
-	return slices.DeleteFunc(slices.Clone(k.requests), func(r *request) bool { return r.Of == auxiliary })
+	return ownOf(k.requests)
 }
 
 // answered returns the requests that have an answer whose tokens were stated.
@@ -328,7 +329,7 @@ func (k *keptRun) judgeTokens(v *verdict, roots, spans []*span) {
 		for _, r := range k.answered() {
 			wantCost += price.of(r.Usage)
 		}
-		if abs(cost-wantCost) > 1e-6 {
+		if math.Abs(cost-wantCost) > 1e-6 {
 			v.wrong(cellCost, "%.6f, want %.6f", cost, wantCost)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -176,14 +177,7 @@ func (v *resolver) resolve(s step, o *offer) (invocation, error) {
 	return invocation{}, fmt.Errorf("the agent offers no tool to %s: it has %s", s.Do, o.names())
 }
 
-func (o *offer) names() string {
-	var names []string
-	for name := range o.tools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func (o *offer) names() string { return strings.Join(slices.Sorted(maps.Keys(o.tools)), ", ") }
 
 // fill sets the arguments that the tool takes.
 func (v *resolver) fill(inv *invocation, s step, t tool) {

@@ -151,9 +151,9 @@ func (r *result) printTruth(w io.Writer) {
 	start := r.run.info.Start
 	var truth, drawn []string
 	for _, q := range r.run.requests {
-		line := fmt.Sprintf("%6.2f to %6.2f  model", q.Received-start, max(q.End, q.Last, q.Received)-start)
+		line := fmt.Sprintf("%6.2f to %6.2f  model", q.Received-start, q.over()-start)
 		switch {
-		case q.failed() && q.Dropped:
+		case q.Dropped:
 			line += ", broke off"
 		case q.failed():
 			line += fmt.Sprintf(", HTTP %d", q.Status)

@@ -133,7 +133,7 @@ func (r *runner) part(sc *scenario, number int, way, home, folder string) error 
 	info := &runInfo{Agent: r.entry.Name, Version: r.entry.build(), Scenario: sc.Name, Part: number, Way: way, Model: r.entry.Model}
 	info.Command = r.commandLine(sc, part, strings.NewReplacer())
 	p := &process{info: info, command: r.commandLine(sc, part, fill), folder: folder, home: home, scratch: scratch, signal: sc.Signal}
-	p.env = r.environment(home, fill, sc)
+	p.env = r.environment(home, fill)
 	growth := watchLogs(home, r.entry.Logs)
 	err = p.run(r.spantee)
 	grown := growth.stop()
@@ -213,13 +213,13 @@ func (r *runner) commandLine(sc *scenario, part *part, fill *strings.Replacer) [
 	return append(command, args...)
 }
 
-func (r *runner) environment(home string, fill *strings.Replacer, sc *scenario) []string {
+func (r *runner) environment(home string, fill *strings.Replacer) []string {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	if r.entry.Node {
 		path = filepath.Join(r.node, "bin") + ":" + path
 	}
 	env := []string{"HOME=" + home, "PATH=" + path, "TERM=dumb", "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(), "NODE_COMPILE_CACHE=" + filepath.Join(r.cache, "compiled")}
-	for _, v := range slices.Concat(r.entry.Env, r.entry.Settings[sc.Needs].Env) {
+	for _, v := range r.entry.Env {
 		env = append(env, fill.Replace(v))
 	}
 	return env

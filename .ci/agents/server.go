@@ -216,7 +216,9 @@ func (m *model) answer(hr *http.Request, r *reply, p protocol, o *offer) {
 				continue
 			}
 			if s.Do == "delegate" {
+				m.mu.Lock()
 				m.delegated++
+				m.mu.Unlock()
 			}
 			r.Calls = append(r.Calls, call{Tool: inv.Tool, Do: s.Do, Name: s.Name, Exit: s.Exit})
 			todo = append(todo, func() { p.call(r, inv) })
@@ -265,9 +267,8 @@ func (m *model) withFinish(r *reply, o *offer) []step {
 func (m *model) next(o *offer, body, path string) (*request, *answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &request{Number: len(m.turns), Model: o.model}
 	m.turns["all"]++
-	r.Number = m.turns["all"]
+	r := &request{Number: m.turns["all"], Model: o.model}
 	if r.Of = m.whose(o, body, path); r.Of == auxiliary {
 		return r, &answer{Steps: []step{{Do: "say", Text: "ok"}}, Usage: usage{Input: 10, Output: 2}}
 	}

@@ -49,7 +49,7 @@ func (s shapes) addLines(where string, text []byte) {
 }
 
 // kinds are the members that say what a line is, beside its type.
-var kinds = []string{"subtype", "role", "name"}
+var kinds = []string{"subtype", "role"}
 
 // nested are the members that have a type of their own.
 var nested = []string{"event", "item", "payload", "message", "data", "part", "attachment", "assistantMessageEvent"}
@@ -67,7 +67,7 @@ func lineType(v object) string {
 			}
 		}
 	}
-	for _, kind := range kinds[:2] {
+	for _, kind := range kinds {
 		if word, ok := v[kind].(string); ok {
 			words = append(words, word)
 		}

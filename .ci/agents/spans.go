@@ -2,26 +2,27 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
 // A span is one of a trace, with times in seconds.
 type span struct {
-	ID, Parent, Trace string
-	Name              string
-	Start, End        float64
-	Failed            bool
-	Message           string
-	Attributes        map[string]any // texts, numbers as int64 or float64, lists of them
-	Events            []string
-	Children          []*span
+	ID, Parent string
+	Name       string
+	Start, End float64
+	Failed     bool
+	Message    string
+	Attributes map[string]any // texts, numbers as int64 or float64, lists of them
+	Events     []string
+	Children   []*span
 }
 
 // readSpans reads OTLP JSON lines. Of a span that was written twice, the last one counts.
@@ -61,99 +62,31 @@ func readSpans(path string) (map[string]*span, error) {
 }
 
 func byStart(a, b *span) int {
-	switch {
-	case a.Start < b.Start:
-		return -1
-	case a.Start > b.Start:
-		return 1
-	}
-	return strings.Compare(a.ID, b.ID)
+	return cmp.Or(cmp.Compare(a.Start, b.Start), strings.Compare(a.ID, b.ID))
 }
 
-type keyValue struct {
-	Key   string `json:"key"`
-	Value value  `json:"value"`
-}
-
-type value struct {
-	String *string  `json:"stringValue"`
-	Int    *string  `json:"intValue"`
-	Double *float64 `json:"doubleValue"`
-	Bool   *bool    `json:"boolValue"`
-	Array  *struct {
-		Values []value `json:"values"`
-	} `json:"arrayValue"`
-}
-
-func (v value) any() any {
-	switch {
-	case v.String != nil:
-		return *v.String
-	case v.Int != nil:
-		n, _ := strconv.ParseInt(*v.Int, 10, 64)
-		return n
-	case v.Double != nil:
-		return *v.Double
-	case v.Bool != nil:
-		return *v.Bool
-	case v.Array != nil:
-		list := []any{}
-		for _, e := range v.Array.Values {
-			list = append(list, e.any())
-		}
-		return list
-	}
-	return nil
-}
-
+// addSpans adds the spans of a request.
 func addSpans(all map[string]*span, line []byte) error {
-	var request struct {
-		ResourceSpans []struct {
-			ScopeSpans []struct {
-				Spans []struct {
-					TraceID      string     `json:"traceId"`
-					SpanID       string     `json:"spanId"`
-					ParentSpanID string     `json:"parentSpanId"`
-					Name         string     `json:"name"`
-					Start        string     `json:"startTimeUnixNano"`
-					End          string     `json:"endTimeUnixNano"`
-					Attributes   []keyValue `json:"attributes"`
-					Events       []struct {
-						Name string `json:"name"`
-					} `json:"events"`
-					Status struct {
-						Code    int    `json:"code"`
-						Message string `json:"message"`
-					} `json:"status"`
-				} `json:"spans"`
-			} `json:"scopeSpans"`
-		} `json:"resourceSpans"`
-	}
-	if err := json.Unmarshal(line, &request); err != nil {
+	traces, err := new(ptrace.JSONUnmarshaler).UnmarshalTraces(line)
+	if err != nil {
 		return err
 	}
-	for _, r := range request.ResourceSpans {
-		for _, sc := range r.ScopeSpans {
-			for _, s := range sc.Spans {
-				to := &span{ID: s.SpanID, Parent: s.ParentSpanID, Trace: s.TraceID, Name: s.Name, Failed: s.Status.Code == 2, Message: s.Status.Message, Attributes: map[string]any{}}
-				to.Start, to.End = nanos(s.Start), nanos(s.End)
-				for _, a := range s.Attributes {
-					to.Attributes[a.Key] = a.Value.any()
+	for _, r := range traces.ResourceSpans().All() {
+		for _, scope := range r.ScopeSpans().All() {
+			for _, s := range scope.Spans().All() {
+				to := &span{
+					ID: s.SpanID().String(), Parent: s.ParentSpanID().String(), Name: s.Name(),
+					Start: seconds(s.StartTimestamp().AsTime()), End: seconds(s.EndTimestamp().AsTime()),
+					Failed: s.Status().Code() == ptrace.StatusCodeError, Message: s.Status().Message(), Attributes: s.Attributes().AsRaw(),
 				}
-				for _, e := range s.Events {
-					to.Events = append(to.Events, e.Name)
+				for _, e := range s.Events().All() {
+					to.Events = append(to.Events, e.Name())
 				}
 				all[to.ID] = to
 			}
 		}
 	}
 	return nil
-}
-
-// nanos returns seconds, to the microsecond: more digits do not fit.
-func nanos(text string) float64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return float64(n/1e3) / 1e6
 }
 
 func (s *span) is(operation string) bool { return strings.HasPrefix(s.Name, operation) }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/format"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,12 +71,7 @@ func tableOf(rows map[string]row) string {
 		}
 		text += r.String()
 	}
-	names := []string{}
-	for name := range unavailable {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(unavailable)) {
 		if _, ok := rows[name]; ok { // by --bin
 			continue
 		}
@@ -87,12 +83,12 @@ func tableOf(rows map[string]row) string {
 // rowOf sums up what was found of an agent.
 func rowOf(e *agentEntry, results []*result, day time.Time) row {
 	r := row{Agent: e.Title, Build: e.build(), Day: day.Format(time.DateOnly)}
-	right, all := map[string]bool{}, map[string]bool{}
+	right := map[string]bool{}
 	var live, log [2]float64
 	for _, res := range results {
 		name := res.run.info.Scenario
-		if !all[name] {
-			all[name], right[name] = true, true
+		if _, seen := right[name]; !seen {
+			right[name] = true
 		}
 		for _, v := range res.verdicts {
 			if !v.allRight() {
@@ -115,7 +111,7 @@ func rowOf(e *agentEntry, results []*result, day time.Time) row {
 			n++
 		}
 	}
-	r.Right = fmt.Sprintf("%d of %d", n, len(all))
+	r.Right = fmt.Sprintf("%d of %d", n, len(right))
 	share := func(of [2]float64) string {
 		if of[1] == 0 {
 			return ""

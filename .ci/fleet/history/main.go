@@ -226,7 +226,6 @@ func (j *job) count(at time.Time, window time.Duration, of func(run) bool) (n in
 	return n
 }
 
-func failed(r run) bool    { return r.failed }
 func succeeded(r run) bool { return !r.failed }
 func anyRun(run) bool      { return true }
 
