@@ -4,8 +4,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -19,6 +21,14 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	removeAll := func(t *testing.T, folder string) {
+		t.Helper()
+		err := os.RemoveAll(folder)
+		for errors.Is(err, syscall.ENOTEMPTY) { // spantee wrote into it meanwhile
+			err = os.RemoveAll(folder)
+		}
+		must(t, err)
+	}
 	move := func(t *testing.T, from, to string) { t.Helper(); must(t, os.Rename(from, to)) }
 	write := func(t *testing.T, path string, b []byte) { t.Helper(); must(t, os.WriteFile(path, b, 0o600)) }
 	read := func(t *testing.T, path string) []byte {
@@ -30,8 +40,8 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 	// Each gets the path of the log, which is in the spool in the state folder.
 	for name, disturb := range map[string]func(t *testing.T, log string){
 		"removed":             func(t *testing.T, log string) { must(t, os.Remove(log)) },
-		"folder removed":      func(t *testing.T, log string) { must(t, os.RemoveAll(filepath.Dir(log))) },
-		"state removed":       func(t *testing.T, log string) { must(t, os.RemoveAll(filepath.Dir(filepath.Dir(log)))) },
+		"folder removed":      func(t *testing.T, log string) { removeAll(t, filepath.Dir(log)) },
+		"state removed":       func(t *testing.T, log string) { removeAll(t, filepath.Dir(filepath.Dir(log))) },
 		"truncated":           func(t *testing.T, log string) { must(t, os.Truncate(log, 0)) },
 		"a byte truncated":    func(t *testing.T, log string) { must(t, os.Truncate(log, int64(len(read(t, log))-1))) },
 		"half truncated":      func(t *testing.T, log string) { must(t, os.Truncate(log, int64(len(read(t, log))/2))) },
@@ -62,11 +72,11 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 		},
 		"replaced by a folder": func(t *testing.T, log string) { must(t, os.Remove(log)); must(t, os.Mkdir(log, 0o700)) },
 		"folder replaced by a file": func(t *testing.T, log string) {
-			must(t, os.RemoveAll(filepath.Dir(log)))
+			removeAll(t, filepath.Dir(log))
 			write(t, filepath.Dir(log), nil)
 		},
 		"folder replaced by others'": func(t *testing.T, log string) {
-			must(t, os.RemoveAll(filepath.Dir(log)))
+			removeAll(t, filepath.Dir(log))
 			must(t, os.Mkdir(filepath.Dir(log), 0o700))
 			must(t, os.Chmod(filepath.Dir(log), 0o777))
 		},

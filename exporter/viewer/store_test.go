@@ -278,10 +278,12 @@ func TestSearchInManySessions(t *testing.T) {
 		status := []string{"even", "odd"}[i%2]
 		spans = append(spans, span(i+1, 1, 0, "invoke_agent "+status, uint64(i), uint64(i)+1, str(semconv.RequestModel, status)))
 	}
+	s.adders.Add(1) // nothing is indexed in the background
 	s.Add(from("a", spans...))
 	if l := s.List(Query{Search: "invoke"}); l.Unindexed != many {
 		t.Errorf("%d sessions are said not to be indexed", l.Unindexed)
 	}
+	s.adders.Add(-1)
 	s.ok(s.index(func() bool { return false }))
 	for _, tt := range []struct {
 		q      Query
