@@ -54,5 +54,5 @@ func (r *run) endApproval(a *pendingApproval, at moment, outcome, errorType stri
 	if errorType == outcome {
 		s.status = outcome
 	}
-	r.emit(held{span: s})
+	r.emit(s)
 }

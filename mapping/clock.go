@@ -22,19 +22,28 @@ func quantize(t instant) instant { return t - t%quantum }
 
 // A clock puts the lines of one run on one timeline.
 //
-// In a live pipe, a line without a timestamp is placed by its arrival time, corrected by
-// the skew between two clocks: the smallest time by which a line has come later than its
-// stamp. What is more is lateness, of that line and of what comes in one burst with it. In
-// a recording, arrivals mean nothing, and an arrival is the line number: a line without a
-// timestamp inherits the last one. So it does in a capture that is fed through cat.
+// What it knows of a line depends on the source:
+//
+//	            with a timestamp  without one            before the first one
+//	pipe        stamped           arrived                arrived
+//	fed         stamped           inferred: the last     arrived
+//	recording   stamped           inferred: the last     inferred: the first
+//	followed    stamped           inferred: the last     inferred: when it was read
+//
+// In a pipe, an arrival is corrected by the skew between two clocks: the smallest time by
+// which a line has come later than its stamp. What is more is lateness, of that line and of
+// what comes in one burst with it. Fed is a capture that comes through a pipe, from cat. In a
+// file, an arrival is the place of the line. In a recording without timestamps, places are
+// stretched to the time that the run took.
 type clock struct {
-	replay    bool    // arrivals are line numbers
+	source    Source
 	coarse    bool    // stamps are whole seconds
 	fed       bool    // the stream is a capture that comes faster than it was made
 	began     instant // when the first line came
 	first     instant // the first stamp
 	stamped   bool    // a stamp has been seen
-	shift     instant // of all stamps, see Options.Shift
+	shift     instant // of all times of a recording, see Options.EndNow
+	places    places  // in a file without timestamps
 	lastStamp instant // shifted
 	ahead     instant // how far timestamps are ahead of arrivals, at most
 	late      burst
@@ -80,8 +89,34 @@ func (c *clock) believed(stamp instant) instant {
 	return stamp
 }
 
+func newClock(s *stream, a *agent.Agent, arrival instant) clock {
+	c := clock{source: s.opts.Source, coarse: a.CoarseStamps, began: arrival, shift: s.shift}
+	c.places = places{from: arrival, at: s.now, scale: 1}
+	switch {
+	case s.found != nil:
+		c.places.at = earliest // before any timestamp
+	case c.source == Recording:
+		c.places.at = s.written()
+	}
+	return c
+}
+
+// foresee takes what a first reading has found.
+func (c *clock) foresee(f *foreseen) {
+	if f.first != 0 {
+		c.stamped, c.first = true, f.first+c.shift
+		c.lastStamp, c.last = c.first, c.first
+		return
+	}
+	c.places = f.places
+	c.places.at += c.shift
+}
+
+// live reports whether arrivals are times.
+func (c *clock) live() bool { return c.source == Pipe }
+
 // recording reports whether arrivals say nothing about when something happened.
-func (c *clock) recording() bool { return c.replay || c.fed }
+func (c *clock) recording() bool { return !c.live() || c.fed }
 
 // isLate reports whether the first line with a stamp has come late.
 func isLate(stamp, arrival instant) bool {
@@ -92,7 +127,7 @@ func isLate(stamp, arrival instant) bool {
 // has passed since its first line came. A live stream runs ahead only if the agent began
 // long before it printed its first line.
 func (c *clock) compare(passed, arrival instant) {
-	c.fed = !c.replay && passed > 10*(arrival-c.began)+10*agent.Milliseconds
+	c.fed = c.live() && passed > 10*(arrival-c.began)+10*agent.Milliseconds
 }
 
 // setBack reports whether a timestamp lies far before the lines ahead of it. Such a
@@ -116,6 +151,8 @@ func (c *clock) at(stamp, arrival instant) moment {
 		c.compare(stamp-c.first, arrival)
 	case c.recording() && c.stamped:
 		m.at = c.last
+	case !c.live():
+		m.at = c.places.instant(arrival)
 	case c.stamped && arrival <= c.late.from+withinBurst:
 		m = m.movedTo(arrival + c.late.ahead)
 	}

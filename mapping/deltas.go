@@ -164,25 +164,22 @@ func (l *eventLog) emit(r *run, t *turn) {
 		s.start, s.end, s.events, s.content.Lost = g.start, g.end, g.events, g.lost
 		s.attributes.int(semconv.TurnNumber, int64(t.n))
 		s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
-		r.emit(held{span: s})
+		r.emit(s)
 	}
 }
 
-func (l *eventLog) shift(f func(instant) instant) {
-	move(f, &l.last, &l.pending.at)
-	shiftEvents(l.own.events, f)
+// endBy moves what is later than an instant to it.
+func (l *eventLog) endBy(at instant) {
+	l.last, l.pending.at = min(l.last, at), min(l.pending.at, at)
+	l.own.endBy(at)
 	for i := range l.children {
-		g := &l.children[i]
-		shiftMoments(f, &g.start, &g.end)
-		shiftEvents(g.events, f)
+		l.children[i].endBy(at)
 	}
 }
 
-// move puts times that are known through f.
-func move(f func(instant) instant, times ...*instant) {
-	for _, t := range times {
-		if *t != 0 {
-			*t = f(*t)
-		}
+func (g *eventGroup) endBy(at instant) {
+	g.start.at, g.end.at = min(g.start.at, at), min(g.end.at, at)
+	for i := range g.events {
+		g.events[i].at = min(g.events[i].at, at)
 	}
 }

@@ -171,7 +171,7 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 // decodeAs decodes a line, and applies its events.
 func (m *Mapper) decodeAs(d *agent.Decoder, line agent.Line, number int) {
 	m.number = number
-	if m.opts.replay() {
+	if m.opts.Source != Pipe {
 		line.Arrival, line.Recorded = m.place+quantum, true
 	}
 	m.events = d.Decode(line, m.events[:0])

@@ -51,19 +51,8 @@ func (a *attributes) conversation(id string) {
 	a.str(semconv.SessionID, id)
 }
 
-// emit emits a span, or holds it until its times are settled.
-func (r *run) emit(s held) {
-	if r.timesPending(s) || r.namePending() {
-		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
-		r.held = append(r.held, s)
-		return
-	}
-	if s.turn != nil {
-		s.settleTurn(r, s.turn)
-	}
-	if s.times != nil {
-		s.times.addTimes(&s.attributes)
-	}
+// emit emits a span.
+func (r *run) emit(s *span) {
 	s.status = cmp.Or(s.status, s.reason())
 	if since := r.stream.opts.Since; !since.IsZero() && r.start.at < instant(since.UnixNano()) {
 		return
@@ -72,8 +61,12 @@ func (r *run) emit(s held) {
 	r.counts.spans++
 	r.stream.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end.at)
+	if r.stream.found != nil { // it is the first reading
+		r.stream.spareSpan(s)
+		return
+	}
 	r.settleKey()
-	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s.span})
+	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s})
 }
 
 // reason says in harmless words why a span failed.
@@ -93,37 +86,6 @@ func (s *span) reason() string {
 		return "the task failed"
 	}
 	return ""
-}
-
-// timesPending reports whether the times of a span are not settled yet. In a
-// recording, the start of a run and of its first turn is known only with the result;
-// without a single timestamp, no time is.
-func (r *run) timesPending(s held) bool {
-	if !r.clock.recording() || r.ended {
-		return false
-	}
-	return !r.clock.stamped && r.clock.replay || s.turn != nil && (r.beganWith(s.turn) || !r.began && r.ownFirst && s.turn.n == 1)
-}
-
-// namePending reports whether spans wait for the id of their session: a recording can
-// wait until its last line.
-func (r *run) namePending() bool {
-	return r.agent.NamedLast && r.session == "" && r.clock.recording() && !r.ended
-}
-
-// shortestTurn is less than any model takes. The stream does not show when a shorter
-// turn began or ended.
-const shortestTurn = agent.Milliseconds
-
-// settleTurn adds the attributes of a chat that depend on its start.
-func (s *span) settleTurn(r *run, t *turn) {
-	if s.end.at-s.start.at < shortestTurn {
-		s.start = s.start.inferred()
-	}
-	if r.beganWith(t) {
-		s.start = earlier(s.start, r.start).inferred()
-	}
-	s.addFirstChunk(r, t.firstChunk)
 }
 
 // beganWith reports whether nobody knows when the run and its first turn began. They began
@@ -153,17 +115,20 @@ func (s *span) addNotices(notices []event) {
 	}
 }
 
-// settleKey makes sure that the run has ids.
+// settleKey makes sure that the run has ids, which are those of its first timestamp.
 func (r *run) settleKey() {
-	first := r.start.at
-	if r.clock.replay && !r.clock.stamped {
-		first = r.stream.written()
+	switch {
+	case !r.clock.live() && r.clock.stamped:
+		r.settleKeyTo(r.clock.first)
+	case r.clock.source == Recording:
+		r.settleKeyTo(r.stream.written())
+	default:
+		r.settleKeyTo(r.start.at)
 	}
-	r.settleKeyTo(first)
 }
 
 func (r *run) settleKeyTo(first instant) {
-	if r.ids.known {
+	if r.ids.known || r.stream.found != nil {
 		return
 	}
 	r.stream.names.id(r.session) // which all spans repeat, is counted once if it is hidden
@@ -202,8 +167,8 @@ func (r *run) describe() Run {
 func (r *run) emitRoot(s *span) {
 	r.addDoubts(s)
 	emitted := r.counts.spans
-	r.emit(held{span: s})
-	if r.counts.spans == emitted {
+	r.emit(s)
+	if r.counts.spans == emitted || r.stream.found != nil {
 		return
 	}
 	described := r.describe()
@@ -218,7 +183,7 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 // the stream, so it does not move the run's clock.
 func (r *run) note(name string, fact agent.Fact) {
 	at := r.clock.last
-	if !r.clock.replay {
+	if r.clock.live() {
 		at = max(at, quantize(r.stream.now+r.clock.ahead))
 	}
 	r.notices = append(r.notices, r.newNotice(&agent.Event{Notice: name, Facts: []agent.Fact{fact}}, at))
@@ -230,8 +195,8 @@ func (r *run) at(ev *agent.Event) moment {
 		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
 	}
 	stamp := r.clock.believed(ev.Time)
-	if r.ended && r.clock.replay && !r.clock.stamped {
-		stamp = 0 // the run's times were settled without timestamps
+	if r.ended && !r.clock.live() && !r.clock.stamped {
+		stamp = 0 // the run's times are its lines' places
 	}
 	if stamp != 0 {
 		stamp += r.clock.shift
@@ -249,8 +214,8 @@ func (r *run) at(ev *agent.Event) moment {
 	if at.known == agent.Stamped && ev.Known == agent.Stated {
 		at.known = agent.Stated
 	}
-	if r.events == 1 { // the run began with it
-		r.start.known, r.main.start.known, r.main.wait.known = at.known, at.known, at.known
+	if r.events == 1 {
+		r.beginAt(at)
 	}
 	return at
 }
@@ -272,41 +237,46 @@ func (r *run) endedAt(ev *agent.Event, at moment) moment {
 	return at
 }
 
-// takeFirstStamp is called at the first timestamp: everything before it was placed without
-// knowing the agent's clock.
+// beginAt says that the first event of the run has come. A first reading may know that the run
+// began earlier.
+func (r *run) beginAt(at moment) {
+	r.start.known, r.main.start.known, r.main.wait.known = at.known, at.known, at.known
+	if f := r.foreseen; f != nil && f.start < f.from {
+		r.start = moment{f.start + r.clock.shift, agent.Inferred}
+		if at.known == agent.Inferred {
+			r.main.wait = r.start
+		}
+	}
+}
+
+// takeFirstStamp is called at the first timestamp, unless a first reading has found it: what
+// was before it was placed without knowing the agent's clock.
 func (r *run) takeFirstStamp(stamp, arrival instant) {
 	r.settleKeyTo(stamp)
+	began := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.last}
+	if !r.clock.live() {
+		for _, t := range began {
+			*t = stamp
+		}
+		return
+	}
+	late := isLate(stamp, arrival)
+	to := arrival // where the stamp belongs by the clock of the arrivals
 	switch {
-	case r.clock.replay:
-		last := r.clock.last
-		if r.counts.tools+r.counts.turns == 0 {
-			r.shift(func(instant) instant { return stamp })
-		} else { // lines before it, one after the other just before it
-			r.shift(func(t instant) instant { return t - last + stamp - quantum })
-		}
-		r.clock.stamped = true
-		held := r.held
-		r.held = nil
-		for _, s := range held {
-			r.emit(s)
-		}
-	default:
-		to := arrival // where the stamp belongs by the clock of the arrivals
-		late := isLate(stamp, arrival)
-		switch {
-		case late && arrival <= r.clock.began+withinBurst: // and so are the lines before it
-			to = max(stamp, r.clock.last)
-		case late:
-			to = stamp
-		}
-		if r.counts.spans > 0 { // sent spans cannot move, so shift the timestamps
-			r.clock.skew = to - stamp
-			return
-		}
-		r.shift(func(t instant) instant { return max(t+stamp-to, quantum) }) // not before 1970
-		if !late {
-			r.clock.ahead = stamp - arrival
-		}
+	case late && arrival <= r.clock.began+withinBurst: // and so are the lines before it
+		to = max(stamp, r.clock.last)
+	case late:
+		to = stamp
+	}
+	if n := &r.counts; n.turns+n.tools+n.approvals+n.hooks > 0 { // their times cannot move, so the timestamps do
+		r.clock.skew = to - stamp
+		return
+	}
+	for _, t := range began {
+		*t = max(*t+stamp-to, quantum) // not before 1970
+	}
+	if !late {
+		r.clock.ahead = stamp - arrival
 	}
 }
 

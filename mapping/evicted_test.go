@@ -109,7 +109,7 @@ func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[s
 func TestManySessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions = 500
-	for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
+	for name, opts := range map[string]mapping.Options{"replayed": {Source: mapping.Recording, Written: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
 		got := census(t, interleaved(sessions, 2), opts, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
 		want := map[string]int{
 			"traces": sessions, "roots": sessions, "invoke_agent": sessions, "chat": 2 * sessions,
@@ -129,7 +129,7 @@ func TestTooManySessionsAtOnce(t *testing.T) {
 	if thorough {
 		sessions = 20_000
 	}
-	for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
+	for name, opts := range map[string]mapping.Options{"replayed": {Source: mapping.Recording, Written: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
 		const early = "invoke_agent with spantee.ended_early"
 		got := census(t, interleaved(sessions, 2), opts, "spantee.ended_early")
 		delete(got, "chat") // in a recording, nothing says how long a run of one line waited for its model
@@ -179,7 +179,7 @@ func TestSessionAfterItsEviction(t *testing.T) {
 	in := slices.Concat(
 		stream(initLine, tool(now, "started", "a", "")), callers(0),
 		stream(tool(now.Add(1e9), "started", "b", ""), tool(now.Add(2e9), "completed", "b", ""), result(2*time.Second)))
-	got := census(t, in, mapping.Options{Replay: recorded}, "error.type")
+	got := census(t, in, mapping.Options{Source: mapping.Recording, Written: recorded}, "error.type")
 	want := map[string]int{
 		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_001,
 		"execute_tool with error.type": 3_001, "invoke_agent with error.type": 3_001,
@@ -193,7 +193,7 @@ func TestSessionAfterItsEviction(t *testing.T) {
 // go on with it.
 func TestResultAfterItsEviction(t *testing.T) {
 	in := slices.Concat(stream(initLine, tool(now, "started", "a", "")), callers(0), stream(result(time.Second)), stream(initLine, result(time.Second)))
-	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing")
+	got := census(t, in, mapping.Options{Source: mapping.Recording, Written: recorded}, "spantee.start_missing")
 	if got["roots"] != 3_002 || got["invoke_agent with spantee.start_missing"] != 0 {
 		t.Error(got)
 	}

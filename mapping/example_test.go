@@ -14,7 +14,7 @@ import (
 // A recorded stream becomes spans.
 func Example() {
 	mapper, err := mapping.New(mapping.Options{
-		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), // when the recording was written
+		Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), // when the recording was written
 	})
 	if err != nil {
 		panic(err)
@@ -36,9 +36,9 @@ func Example() {
 	fmt.Println(mapper.Stats().Runs, "run")
 	// Output:
 	// execute_tool read
+	// chat Composer 2.5
 	// execute_tool edit
 	// execute_tool shell go
-	// chat Composer 2.5
 	// chat Composer 2.5
 	// chat Composer 2.5
 	// invoke_agent cursor-agent

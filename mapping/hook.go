@@ -59,7 +59,7 @@ func (r *run) endHook(h *pendingHook, at moment, ev *agent.Event, errorType stri
 		s.status = exitStatus(code.Int)
 	}
 	s.errorType, s.content = errorType, h.content
-	r.emit(held{span: s})
+	r.emit(s)
 	return end
 }
 

@@ -41,7 +41,7 @@ var rootRef = spanRef{operation: invokeAgent}
 // would mix the spans or show both.
 func newRunKey(agent, session string, run int, first instant, opts *Options) runKey {
 	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10),
-		strconv.FormatBool(opts.replay()), string(opts.Content), string(opts.Deltas))
+		strconv.FormatBool(opts.Source != Pipe), string(opts.Content), string(opts.Deltas))
 }
 
 // maxRunKeys is how many keys are remembered.

@@ -29,8 +29,8 @@ func TestIDsOfRunsDiffer(t *testing.T) {
 		for ; n > 0; n /= 7 {
 			in.WriteString(lines[n%7] + "\n")
 		}
-		for _, opts := range []mapping.Options{{Agent: "cursor", Replay: recorded}, {Agent: "cursor"}} {
-			feed{live: opts.Replay.IsZero(), start: recorded, opts: opts}.spans(t, []byte(in.String())) // which checks them
+		for _, opts := range []mapping.Options{{Agent: "cursor", Source: mapping.Recording, Written: recorded}, {Agent: "cursor"}} {
+			feed{live: opts.Source == mapping.Pipe, start: recorded, opts: opts}.spans(t, []byte(in.String())) // which checks them
 			if t.Failed() {
 				t.Fatal(in.String())
 			}

@@ -75,7 +75,7 @@ func logsIn(t testing.TB, folder string) []sessionlog.Log {
 
 func spansOfLogs(t testing.TB, logs []sessionlog.Log, opts mapping.Options) (spans []*tracepb.Span, m *mapping.Mapper) {
 	t.Helper()
-	opts.Redactor, opts.Replay = redactor(), recorded
+	opts.Redactor, opts.Source, opts.Written = redactor(), mapping.Recording, recorded
 	m, err := mapping.New(opts)
 	if err != nil {
 		t.Fatal(err)

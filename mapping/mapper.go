@@ -6,7 +6,8 @@
 //
 // The files of that flow, in order, are mapper, input, lines, detect, sessions, run, root,
 // tool, turn, deltas, emit, timeline, account, stream, span and wire. timeline declares the
-// types run, invocation, turn and tool. The other files serve one of these.
+// types run, invocation, turn and tool. A recording goes that way twice, see survey. The other
+// files serve one of these.
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.
@@ -33,7 +34,6 @@ type Mapper struct {
 	opened   int              // how many inputs there were
 	decoders []*agent.Decoder // of all inputs, one for each agent
 	events   []agent.Event    // of the current line
-	number   int              // the number of that line
 	sessions sessions
 	exit     *exit // how the Process ended, nil before it did
 	closed   bool
@@ -168,9 +168,20 @@ func (m *Mapper) apply(a *agent.Agent) {
 	}
 }
 
-// Read maps all that r has, and then closes the Mapper. If r fails, the last Output comes
-// with its error, and the Mapper stays open.
-func (m *Mapper) Read(r io.Reader) iter.Seq2[Output, error] {
+// Read surveys a recording, maps it, and then closes the Mapper. If r fails, the last Output
+// comes with its error, and the Mapper stays open.
+func (m *Mapper) Read(r io.ReadSeeker) iter.Seq2[Output, error] {
+	return func(yield func(Output, error) bool) {
+		m.Survey(r)
+		if _, err := r.Seek(0, io.SeekStart); err != nil {
+			yield(Output{}, err)
+			return
+		}
+		m.read(r)(yield)
+	}
+}
+
+func (m *Mapper) read(r io.Reader) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		buf := make([]byte, 64<<10)
 		for {

@@ -65,11 +65,17 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
 	if !f.live {
-		opts.Replay = recorded
+		opts.Source = mapping.Recording
+		if opts.Written.IsZero() {
+			opts.Written = recorded
+		}
 	}
 	m, err := mapping.New(opts)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !f.live {
+		m.Survey(bytes.NewReader(in))
 	}
 	if f.chunk == 0 {
 		f.chunk = max(len(in), 1)
@@ -295,10 +301,11 @@ func TestTakenLater(t *testing.T) {
 	for name, in := range fixtures(t) {
 		want, _ := feed{}.spans(t, in)
 		for _, each := range []int{0, 1} {
-			m, err := mapping.New(mapping.Options{Redactor: redactor(), Replay: recorded})
+			m, err := mapping.New(mapping.Options{Redactor: redactor(), Source: mapping.Recording, Written: recorded})
 			if err != nil {
 				t.Fatal(err)
 			}
+			m.Survey(bytes.NewReader(in))
 			var got []*tracepb.Span
 			for line := range bytes.Lines(in) {
 				n := 0

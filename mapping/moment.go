@@ -83,10 +83,3 @@ func (m moment) atBest(known agent.Known) moment { return moment{m.at, max(m.kno
 
 // inferred returns m, which is a guess.
 func (m moment) inferred() moment { return m.atBest(agent.Inferred) }
-
-// shiftMoments puts the moments that there are through f.
-func shiftMoments(f func(instant) instant, moments ...*moment) {
-	for _, m := range moments {
-		move(f, &m.at)
-	}
-}

@@ -15,7 +15,7 @@ func (m *Mapper) Open(now time.Time) iter.Seq[Output] {
 			return
 		}
 		at := m.now
-		if !m.opts.replay() { // else arrival times mean nothing
+		if m.opts.Source != Recording { // else nothing happens now
 			at = max(at, quantize(instant(now.UnixNano())))
 		}
 		c := m.clone(at) // whose runs can be ended
@@ -76,8 +76,10 @@ func (r *run) clone(s *stream) *run {
 		own.inv = c.invocation(h.inv)
 		return &own
 	})
+	if r.firstChat != nil {
+		own.firstChat = r.firstChat.clone()
+	}
 	own.content.List, own.notices = slices.Clone(r.content.List), slices.Clone(r.notices)
-	own.held = copied(r.held, func(h held) held { return held{h.clone(), c.turn(h.turn), c.invocation(h.times)} })
 	return &own
 }
 

@@ -151,7 +151,7 @@ func TestOpenReplay(t *testing.T) {
 		}
 		in := streams[name]
 		agent, _, _ := strings.Cut(short(name), "/")
-		opts := mapping.Options{Agent: agent, Replay: now, MaxSpanEvents: 100}
+		opts := mapping.Options{Agent: agent, Source: mapping.Recording, Written: now, MaxSpanEvents: 100}
 		lines := bytes.SplitAfter(stamps.ReplaceAll(in, nil), []byte("\n"))
 		want := watch(t, lines, opts, false, nil)
 		got := watch(t, lines, opts, true, nil)

@@ -22,6 +22,17 @@ const (
 	DeltasOff     Deltas = "off"     // counts only
 )
 
+// A Source is where a stream comes from. That decides what the times say at which its bytes
+// come: see clock.
+type Source int
+
+// The sources.
+const (
+	Pipe      Source = iota // an agent that prints it
+	Recording               // a file that has all of it
+	Followed                // a session log that grows
+)
+
 // Options configure a Mapper.
 type Options struct {
 	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
@@ -34,9 +45,8 @@ type Options struct {
 	Redactor          *redact.Redactor // removes secrets from content; nil means one with all rules
 	MaxAttributeBytes int              // of a string in a span; 0 means 2048, the maximum is [MaxAttribute]
 
-	// Replay, if set, says that the stream is a recording, and when it was last
-	// written. Arrival times then mean nothing.
-	Replay time.Time
+	Source  Source
+	Written time.Time // when a Recording was last written
 
 	// Printed says that an agent printed the stream: it is no file that an agent may keep, such
 	// as a session log.
@@ -49,8 +59,8 @@ type Options struct {
 	// Since, if set, leaves out runs that began earlier.
 	Since time.Time
 
-	// Shift is added to all times of a recording.
-	Shift time.Duration
+	// EndNow moves a Recording in time so that its last run ends now.
+	EndNow bool
 
 	// Parent, if valid, is the parent of the root spans.
 	Parent trace.SpanContext
@@ -66,8 +76,6 @@ type Options struct {
 // MaxAttribute is the maximum of Options.MaxAttributeBytes. It is small enough for
 // several strings to fit into a request.
 const MaxAttribute = 256 << 10
-
-func (o *Options) replay() bool { return !o.Replay.IsZero() }
 
 // check fills in defaults, and returns an error for an invalid option.
 func (o *Options) check() error {

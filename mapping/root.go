@@ -1,25 +1,23 @@
 package mapping
 
 import (
-	"slices"
-
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/doubts"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// endRoot finishes the run's root span and the spans held for it. took is the
-// duration of the run that the result reports.
+// endRoot finishes the run's root span. took is the duration of the run that the result
+// reports.
 func (r *run) endRoot(at moment, errorType string, took instant) {
-	spread := quantize(took)
-	at = r.settle(at, spread)
+	r.settle(at, quantize(took))
 	r.ended = true
 	r.endDoubts()
 	r.stream.stats.Generation++
-	for _, s := range r.held {
-		r.emit(s)
+	if chat := r.firstChat; chat != nil {
+		r.main.modelTime += max(chat.start.at-r.start.at, 0)
+		chat.start = earlier(chat.start, r.start)
+		r.emit(chat)
 	}
-	r.held = nil
 
 	s := r.newSpan(rootRef, rootRef, r.main, r.main.name)
 	s.start, s.end = r.start, at.notBefore(max(r.lastEnd, r.start.at+quantum))
@@ -92,40 +90,16 @@ func (r *run) addDoubts(root *span) {
 	}
 }
 
-// settle finalizes the times of a run, and returns its end.
-func (r *run) settle(at moment, took instant) (end moment) {
-	unstamped := r.clock.replay && !r.clock.stamped
-	switch {
-	case unstamped && r.agent.Lengths: // which the places of the lines contain
-		end = moment{r.stream.written() + r.clock.shift, agent.Inferred}
-		r.shift(func(t instant) instant { return max(end.at-(at.at-t), quantum) })
-		at = end
-	case unstamped:
-		// Times are line numbers so far, a quantum apart. Spread them over the run,
-		// which ended when its file was last written.
-		from := r.start.at
-		span := max(at.at-from, quantum)
-		end = moment{r.stream.written() + r.clock.shift, agent.Inferred}
-		took = max(min(took, end.at), span)
-		scale := func(t instant) instant { return instant(float64(t) * (float64(took) / float64(span))) }
-		for _, inv := range r.order {
-			inv.modelTime, inv.busy.total = scale(inv.modelTime), scale(inv.busy.total)
-		}
-		r.shift(func(t instant) instant { return end.at - took + quantize(scale(t-from)) })
-		return end
-	}
-	worked := at.at
+// settle finalizes the start of a run. Time that the run took beyond its timestamps is mostly
+// the wait for the first chunk, so it is added at the beginning.
+func (r *run) settle(at moment, took instant) {
+	worked, from := at.at, r.start.at
 	if r.firstAnswer != 0 {
 		worked = r.firstAnswer
 	}
-	if spent := worked - r.start.at; (r.clock.recording() || r.events == 1) && took > spent && took < spent+maxJump {
-		// Time that the run took beyond its timestamps is mostly the wait for the
-		// first chunk, so it is added at the beginning.
-		head := max(worked-took, quantum)
-		if slices.ContainsFunc(r.held, func(h held) bool { return h.turn != nil && r.beganWith(h.turn) }) {
-			r.main.modelTime += r.start.at - head
-		}
-		r.start = moment{head, agent.Inferred}
+	stretched := !r.clock.live() && !r.clock.stamped && !r.agent.Lengths
+	if spent := worked - from; took > spent && took < spent+maxJump && (r.events == 1 || r.clock.recording() && !stretched && r.foreseen == nil) {
+		r.start = moment{max(worked-took, quantum), agent.Inferred}
 	}
-	return at
+	r.foresee(from, at.at, took)
 }

@@ -12,12 +12,16 @@ import (
 
 func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		stream: s, agent: a, session: session, number: number,
+		stream: s, agent: a, session: session, number: number, line: s.number,
 		timeline: timeline{nested: map[string]*invocation{}, tools: map[string]*tool{}, tasks: map[string]*tool{}, early: map[string]earlyEnd{}},
 	}
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
-	r.clock.replay, r.clock.coarse, r.clock.shift = s.opts.replay(), a.CoarseStamps, quantize(instant(s.opts.Shift))
-	r.start, r.clock.began = r.clock.now(arrival), arrival
+	r.clock = newClock(s, a, arrival)
+	if r.foreseen = s.foreseen[s.number]; r.foreseen != nil {
+		r.session = cmp.Or(session, r.foreseen.session)
+		r.clock.foresee(r.foreseen)
+	}
+	r.start = r.clock.now(arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
 	return r
@@ -178,7 +182,11 @@ func (r *run) finish(at moment, end *agent.Event) {
 	}
 	latest := at
 	if r.clock.guesses(at) && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
-		latest = at.notBefore(r.start.at + quantize(end.Length))
+		from := r.start.at
+		if f := r.foreseen; f != nil {
+			from = f.from + r.clock.shift
+		}
+		latest = at.notBefore(from + quantize(end.Length))
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.current(); {

@@ -194,6 +194,12 @@ func offsets(spans []*tracepb.Span) (all []offset) {
 		since := func(t uint64) float64 { return float64(int64(t-began[string(s.TraceId)])) / 1e9 }
 		all = append(all, offset{s.Name, since(s.StartTimeUnixNano), since(s.EndTimeUnixNano), attr(s, "spantee.time.estimated").GetBoolValue()})
 	}
+	slices.SortStableFunc(all, func(a, b offset) int { // the first chat of a capture leaves last
+		if a.Name != b.Name {
+			return strings.Compare(a.Name, b.Name)
+		}
+		return int(math.Round(100 * (a.End - b.End)))
+	})
 	return all
 }
 

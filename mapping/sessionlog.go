@@ -22,7 +22,7 @@ func (m *Mapper) SessionLog(session string) (folders agent.Folders, pattern stri
 // complete adds to the end of a run, or of a call, what only the session's log has.
 func (m *Mapper) complete(a *agent.Agent, end *agent.Event) {
 	s := m.sessions.find(a, end.Session)
-	if m.opts.ReadLog == nil || m.opts.replay() || s.run == nil {
+	if m.opts.ReadLog == nil || m.opts.Source != Pipe || s.run == nil {
 		return
 	}
 	m.decoderOf(a).Complete(end, s.id, s.run.start.at, func(session string) []byte {
@@ -62,9 +62,16 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 	return true
 }
 
-// ReadLogs maps the logs of a group in the order of their rows' timestamps, and then closes
-// the Mapper. A log that cannot be read comes with its error, and ends there.
+// ReadLogs surveys the logs of a group, maps them in the order of their rows' timestamps, and
+// then closes the Mapper. A log that cannot be read comes with its error, and ends there.
 func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
+	return func(yield func(Output, error) bool) {
+		m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.readLogs(logs) })
+		m.readLogs(logs)(yield)
+	}
+}
+
+func (m *Mapper) readLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		inputs := map[*sessionlog.Rows]*Input{}
 		var all []*sessionlog.Rows

@@ -154,7 +154,7 @@ func (ss *sessions) touch(s *session) {
 
 // updateSize measures the open runs, less often if that takes long.
 func (s *session) updateSize() {
-	if r := s.run; r != nil && len(s.ended) == 0 && r.events%(1+(len(r.tools)+len(r.order)+len(r.held))/16) > 0 {
+	if r := s.run; r != nil && len(s.ended) == 0 && r.events%(1+(len(r.tools)+len(r.order))/16) > 0 {
 		return
 	}
 	s.size = 0
@@ -198,11 +198,6 @@ func (ss *sessions) rename(s *session, id string) {
 	ss.stream.stats.Session = id
 	ss.byID[id] = s
 	if r := s.run; r != nil {
-		if r.session == "" {
-			for _, held := range r.held {
-				held.attributes.conversation(r.stream.names.id(id))
-			}
-		}
 		r.session = id
 	}
 }

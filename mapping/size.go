@@ -29,9 +29,6 @@ func (r *run) size() int {
 		n += toolSize + textSize(&a.content)
 	}
 	n += len(r.hooks) * toolSize
-	for _, h := range r.held {
-		n += toolSize + cap(h.attributes.wire) + textSize(&h.content) + len(h.events)*eventSize
-	}
 	return n
 }
 

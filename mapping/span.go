@@ -133,12 +133,6 @@ func appendStatus(b []byte, message string) []byte {
 	return appendBytes(b, fieldStatus, append(status, fieldStatusCode<<3|byte(protowire.VarintType), statusError))
 }
 
-// shift puts the times of a span through f.
-func (s *span) shift(f func(instant) instant) {
-	shiftMoments(f, &s.start, &s.end)
-	shiftEvents(s.events, f)
-}
-
 // textKind is what the model produces.
 type textKind int
 
@@ -212,12 +206,6 @@ func (e *event) append(b []byte, max int) []byte {
 	a.strIfSet(semconv.DeltaText, e.text)
 	var frame [16]byte
 	return slices.Insert(a.wire, start, protowire.AppendVarint(append(frame[:0], fieldEvents<<3|byte(protowire.BytesType)), uint64(len(a.wire)-start))...)
-}
-
-func shiftEvents(events []event, f func(instant) instant) {
-	for i := range events {
-		events[i].at = f(events[i].at)
-	}
 }
 
 func formatTime(t instant) string {

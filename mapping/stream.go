@@ -17,10 +17,15 @@ type stream struct {
 	opts         Options
 	capture      *content.Capture
 	names        *names
-	keys         map[runKey]bool // of the latest runs
-	began        instant         // when the stream did
-	now          instant         // when the current bytes came
-	place        instant         // in a recording: counts the lines that said something about a run
+	keys         map[runKey]bool   // of the latest runs
+	began        instant           // when the stream did
+	now          instant           // when the current bytes came
+	place        instant           // in a file: counts the lines that said something about a run
+	number       int               // of the current line
+	shift        instant           // of all times of a recording
+	foreseen     map[int]*foreseen // by the number of the line that begins the run
+	found        map[int]*foreseen // not nil in the first reading, which emits nothing
+	latest       instant           // end of a run, in the first reading
 	stats        Stats
 	callers      map[string]*caller // of the latest sub-agents, by callKey
 	unknownTypes []UnknownType
@@ -35,17 +40,17 @@ type stream struct {
 	roots   []root  // which wait for the end of the Process
 }
 
-// arrival returns when the current line came. In a recording it is how many lines have
-// said something about a run: the lines of other programs take no time.
+// arrival returns when the current line came, or its place in a file: how many lines have
+// said something about a run. The lines of other programs take no time.
 func (s *stream) arrival() instant {
-	if s.opts.replay() {
+	if s.opts.Source != Pipe {
 		return s.place
 	}
 	return s.now
 }
 
 // written returns when the recording was last written.
-func (s *stream) written() instant { return quantize(instant(s.opts.Replay.UnixNano())) }
+func (s *stream) written() instant { return quantize(instant(s.opts.Written.UnixNano())) }
 
 // callKey identifies a call among those of all sessions.
 func callKey(session, call string) string { return session + "\x00" + call }

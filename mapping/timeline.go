@@ -13,13 +13,13 @@ import (
 )
 
 // A timeline is what went on in a run, and when: the agents with their turns, the calls,
-// approvals and background work that are open, and the spans that wait for the run's
-// start to be known.
+// approvals and background work that are open.
 type timeline struct {
 	clock       clock
 	start       moment
 	firstAnswer instant // when the main agent first answered, if it was woken later
 	lastEnd     instant // of the spans emitted
+	firstChat   *span   // of a capture that is fed: it waits until the start of the run is known
 	ownFirst    bool    // the first turn is the main agent's, so it began with the run
 
 	main      *invocation
@@ -31,14 +31,6 @@ type timeline struct {
 	approvals []*pendingApproval     // that wait for an answer, the oldest first
 	hooks     []*pendingHook         // that run, the oldest first
 	notices   []event                // of the root: stalls, limits, and what no chat covers
-	held      []held
-}
-
-// A held span waits until the times of its run are settled.
-type held struct {
-	*span
-	turn  *turn       // of a chat
-	times *invocation // a sub-agent whose times become final with its run
 }
 
 // leftRunning returns a call that is still working in the background, or nil.
@@ -80,48 +72,6 @@ func (l *timeline) maxRepeats() (most int) {
 	return most
 }
 
-// shift puts all times that are not sent yet through f.
-func (l *timeline) shift(f func(instant) instant) {
-	move(f, &l.clock.last, &l.firstAnswer)
-	shiftMoments(f, &l.start)
-	shiftEvents(l.notices, f)
-	for id, early := range l.early {
-		move(f, &early.notice.at)
-		l.early[id] = early
-	}
-	for _, inv := range l.order {
-		move(f, &inv.steps.last, &inv.steps.printed, &inv.steps.floor)
-		shiftMoments(f, &inv.start, &inv.wait, &inv.firstChunk, &inv.busy.ended, &inv.question.asked, &inv.question.answered)
-		for i := range inv.busy.intervals {
-			move(f, &inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
-		}
-		if t := inv.turn; t != nil && t.state != closed {
-			shiftMoments(f, &t.start, &t.firstChunk, &t.lastOutput, &t.end)
-			t.log.shift(f)
-		}
-		shiftEvents(inv.notices, f)
-	}
-	for _, t := range l.tools {
-		move(f, &t.floor)
-		shiftMoments(f, &t.start)
-	}
-	for _, t := range l.tasks {
-		shiftMoments(f, &t.start, &t.from, &t.over)
-	}
-	for _, a := range l.approvals {
-		shiftMoments(f, &a.start)
-	}
-	for _, h := range l.hooks {
-		shiftMoments(f, &h.start)
-	}
-	for _, h := range l.held {
-		h.shift(f)
-		if h.turn != nil {
-			shiftMoments(f, &h.turn.start, &h.turn.firstChunk)
-		}
-	}
-}
-
 // A run is one trace: what an agent does from its first line to its result. A
 // session consists of one or more runs, because an agent can resume it. It has a field for each
 // thing that the lines of any agent may say of a whole run.
@@ -133,10 +83,12 @@ type run struct {
 		session string
 		attributes
 	}
-	startup instant // from the start of the process to the first line, if that is known
-	seed    string  // identifies the run while its session has no id
-	number  int     // of the run in its session, from 1
-	ids     ids
+	line     int       // that began it
+	foreseen *foreseen // nil without a first reading
+	startup  instant   // from the start of the process to the first line, if that is known
+	seed     string    // identifies the run while its session has no id
+	number   int       // of the run in its session, from 1
+	ids      ids
 	timeline
 	account
 	doubts doubts.Doubts

@@ -370,7 +370,7 @@ func (r *run) endTool(t *tool, at moment, errorType, status string) moment {
 		}
 		s.errorType, s.status = errorType, status
 	}
-	r.emit(held{span: s})
+	r.emit(s)
 	t.from = at
 	inv.steps.add(at.at)
 	inv.busy.running--
@@ -481,8 +481,9 @@ func (r *run) endInvocation(inv *invocation, at moment, errorType string) moment
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
 	s.addNotices(inv.notices)
 	s.addFirstChunk(r, inv.firstChunk)
+	inv.addTimes(a)
 	s.errorType, s.content = cmp.Or(errorType, inv.failure), inv.dialog.attributes(r.stream.capture)
-	r.emit(held{span: s, times: inv})
+	r.emit(s)
 	return s.end
 }
 
@@ -589,7 +590,7 @@ func (r *run) endBackground(t *tool, at moment, said content.Attributes) {
 		s.status = exitStatus(t.exit.Code)
 	}
 	s.content = said
-	r.emit(held{span: s})
+	r.emit(s)
 }
 
 // timeOutShells records that the agent has stopped waiting for its shells in the

@@ -294,9 +294,7 @@ func (r *run) finishCaller(inv *invocation) {
 func (r *run) finishTurn(t *turn) {
 	inv := t.inv
 	inv.modelTime += t.end.at - t.start.at
-	if end := t.end.at - quantum; t.log.last > end { // the call began before a text of its turn was printed
-		t.log.shift(func(at instant) instant { return min(at, end) })
-	}
+	t.log.endBy(t.end.at - quantum) // the call may have begun before a text of its turn was printed
 	if t.firstChunk.at > t.end.at { // it was printed after the model had said it
 		if inv.firstChunk == t.firstChunk {
 			inv.firstChunk = moment{}
@@ -309,6 +307,9 @@ func (r *run) finishTurn(t *turn) {
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
 	span.start, span.end = t.start, t.end
+	if t.end.at-t.start.at < shortestTurn {
+		span.start = span.start.inferred()
+	}
 	a := &span.attributes
 	a.strIfSet(semconv.ProviderName, r.stream.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
 	a.strIfSet(semconv.RequestModel, request)
@@ -349,9 +350,18 @@ func (r *run) finishTurn(t *turn) {
 		}
 		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
 	}
+	span.addFirstChunk(r, t.firstChunk)
 	t.log, t.state = nil, closed
-	r.emit(held{span: span, turn: t})
+	if r.clock.fed && r.beganWith(t) {
+		r.firstChat = span
+		return
+	}
+	r.emit(span)
 }
+
+// shortestTurn is less than any model takes. The stream does not show when a shorter
+// turn began or ended.
+const shortestTurn = agent.Milliseconds
 
 // finishReason returns why the model stopped, in the conventions' terms if the
 // agent does not state a reason.

@@ -67,7 +67,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				tr.open = &openSpans{metrics: tr.metrics}
 				p := &mapLoop{
-					stream: mapped, sinks: tr, ending: &ending{sinks: tr, reporter: reporter, timeout: timeout}, reporter: reporter, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
+					stream: mapped, sinks: tr, ending: &ending{sinks: tr, reporter: reporter, timeout: timeout}, reporter: reporter, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Waits: test.recording}), done: make(chan struct{}),
 				}
 				if test.mapped {
 					go p.run()

@@ -65,7 +65,7 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 			return cli.Invalid("FOLDER", name, "a folder; for a file use spantee replay")
 		}
 	}
-	setup, err := setUp(o, stderr, source{Options: mapping.Options{Replay: time.Unix(0, 0)}, grows: true})
+	setup, err := setUp(o, stderr, source{Options: mapping.Options{Source: mapping.Followed}})
 	if err != nil {
 		return err
 	}

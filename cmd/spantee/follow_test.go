@@ -87,7 +87,7 @@ func (l *sessionLog) answer() {
 // spans are those of the whole log, by their keys.
 func (l *sessionLog) spans() map[string]*tracepb.Span {
 	l.t.Helper()
-	m, err := mapping.New(mapping.Options{Replay: time.Unix(1, 0)})
+	m, err := mapping.New(mapping.Options{Source: mapping.Followed})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type mapLoop struct {
 	done       chan struct{} // closed when the stream is mapped
 	stallAfter time.Duration // 0 if the agent may be silent
 	log        follow.LogSearch
+	ahead      io.Reader // of a recording: all of it, nil without one
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
@@ -43,10 +44,10 @@ type mapLoop struct {
 func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
 	l := &mapLoop{
 		stream: s.stream, sinks: s.sinks, ending: s.ending, reporter: s.sinks.reporter,
-		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(),
+		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(), ahead: s.ahead,
 	}
 	l.sinks.open.status = l.reporter.mayShowStatus(out)
-	l.tee = tee.New(in, out, tee.Options{Recording: !l.sinks.common.Live, Progress: l.stream.Emitted})
+	l.tee = tee.New(in, out, tee.Options{Waits: !l.sinks.common.Live, Progress: l.stream.Emitted})
 	if l.sinks.needed() {
 		go l.run()
 	} else {
@@ -79,6 +80,9 @@ const tickInterval = time.Second
 // mapStream maps what the tee has read, until its end.
 func (l *mapLoop) mapStream() {
 	defer l.catchPanic()
+	if l.ahead != nil {
+		l.stream.Mapper.Survey(l.ahead)
+	}
 	for due := time.Now(); ; {
 		if now := time.Now(); !now.Before(due) {
 			l.tick(now)

@@ -81,7 +81,7 @@ type replayer struct {
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
 	signals := proc.CatchSignals()
-	setup, err := setUp(o, stderr, source{again: "this command again"})
+	setup, err := setUp(o, stderr, source{Options: mapping.Options{Source: mapping.Recording}, again: "this command again"})
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,8 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	go func() {
 		defer close(done)
 		recordings, groups, size := r.finder.Find(names)
-		if o.now { // each is read twice
-			size *= 2
-		}
 		if !o.quiet {
-			r.finder.Progress = newProgress(stderr, reporter.w, size, bytesText)
+			r.finder.Progress = newProgress(stderr, reporter.w, 2*size, bytesText) // each is read twice
 		}
 		for _, f := range recordings {
 			if err := r.recording(f); err != nil {
@@ -149,9 +146,6 @@ func (r *replayer) skip(name string, why error) {
 
 // recording traces a recorded stream.
 func (r *replayer) recording(f recording.File) error {
-	if r.opts.now && f.Info.Mode()&fs.ModeNamedPipe != 0 {
-		return errors.New("--now reads a file twice, and this is a pipe")
-	}
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] {
 		return func(yield func(mapping.Output, error) bool) {
 			in, err := r.finder.Open(f.Name)
@@ -234,17 +228,13 @@ func (r *replayer) group(g recording.LogGroup) {
 }
 
 // trace traces recordings that belong together, which outputs maps.
-func (r *replayer) trace(first recording.File, ended func(mapping.Run), outputs outputsOf, failed func(error)) (stats mapping.Stats, err error) {
+func (r *replayer) trace(first recording.File, ended func(mapping.Run), outputs func(*mapping.Mapper) iter.Seq2[mapping.Output, error], failed func(error)) (stats mapping.Stats, err error) {
 	if r.finder.Ctx.Err() != nil {
 		return stats, nil
 	}
-	o := mapping.Options{Replay: first.Info.ModTime(), Since: r.finder.Since}
-	if r.opts.now {
-		if o.Shift, err = r.opts.shiftToNow(o.Replay, outputs); err != nil {
-			return stats, err
-		}
-	}
-	to := r.sinks.streamConfig(o)
+	to := r.sinks.streamConfig(mapping.Options{
+		Source: mapping.Recording, Written: first.Info.ModTime(), Since: r.finder.Since, EndNow: r.opts.now,
+	})
 	to.Lock, to.Started, to.Ended = &r.mu, nil, ended
 	stream, err := tracer.New(to)
 	if err != nil {
@@ -258,26 +248,4 @@ func (r *replayer) trace(first recording.File, ended func(mapping.Run), outputs 
 	})
 	r.reporter.unknownTypes(stream.Mapper.UnknownTypes())
 	return stream.Mapper.Stats(), nil
-}
-
-// outputsOf is what a Mapper makes of a recording.
-type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
-
-// shiftToNow returns what to add to the times of a recording so that the last of its spans
-// ends now, which takes reading it twice.
-func (o *options) shiftToNow(written time.Time, outputs outputsOf) (time.Duration, error) {
-	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: written})
-	if err != nil {
-		return 0, cli.Usage(err) // --agent
-	}
-	var last time.Time
-	for out, err := range outputs(m) {
-		if err == nil && out.End.After(last) { // an error is reported the second time
-			last = out.End
-		}
-	}
-	if last.IsZero() {
-		return 0, nil
-	}
-	return time.Since(last), nil
 }

@@ -184,9 +184,10 @@ func (r *reporter) showStatus(open []*runs.Span, idle time.Duration) {
 }
 
 // newLog returns what prints steps. The stream never waits for the lines of a live one.
-func (r *reporter) newLog(live, grows bool, compare func(trace string) string) *steplog.Log {
-	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Compare: compare, Recorded: !live, Logged: grows}
-	if live {
+func (r *reporter) newLog(source mapping.Source, compare func(trace string) string) *steplog.Log {
+	cfg := steplog.Config{Style: r.cfg.display.treeStyle(r.stderr), Fold: r.cfg.display.fold, Out: r.w, Compare: compare}
+	cfg.Recorded, cfg.Logged = source == mapping.Recording, source == mapping.Followed
+	if !cfg.Recorded {
 		cfg.Offer = r.w.Offer
 	}
 	return steplog.New(cfg)

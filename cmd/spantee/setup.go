@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,11 +17,11 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A source is where a stream comes from. The zero source is a live stream.
+// A source is where a stream comes from. The zero source is a pipe.
 type source struct {
-	mapping.Options        // the times of a recording, or the process of an agent
-	again           string // the command that sends a recording again
-	grows           bool   // it is session logs that are followed
+	mapping.Options           // the kind of the source, and what it says of the mapping
+	again           string    // the command that sends a recording again
+	ahead           io.Reader // of a recording on stdin: all of it, to be read before
 }
 
 // sourceOf returns what stdin is: a recording if it is a file.
@@ -35,7 +36,10 @@ func sourceOf(stdin *os.File) (from source) {
 	if target, err := os.Readlink(fmt.Sprint("/proc/self/fd/", stdin.Fd())); err == nil {
 		name = quoted(target)
 	}
-	from.Replay, from.again = info.ModTime(), "spantee replay "+name
+	from.Source, from.Written, from.again = mapping.Recording, info.ModTime(), "spantee replay "+name
+	if at, err := stdin.Seek(0, io.SeekCurrent); err == nil { // what is appended from now on comes after it
+		from.ahead = io.NewSectionReader(stdin, at, info.Size()-at)
+	}
 	if len(os.Args) > 1 { // flags may hold secrets
 		from.again += " with the same flags"
 	}
@@ -50,14 +54,14 @@ type setup struct {
 	stream *tracer.Stream // replay has another one for each recording
 	sinks  *sinks
 	ending *ending
+	ahead  io.Reader // see source
 }
 
 // setUp sets up what the flags and the environment ask for.
 func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	reporter := newReporter(o, stderr)
 	reporter.child, reporter.again = from.Process != nil, from.again
-	live := from.again == ""
-	piped := live && !from.grows
+	live, piped := from.Source != mapping.Recording, from.Source == mapping.Pipe
 	cfg, err := o.resolve(live, reporter.problem)
 	if err != nil {
 		return nil, err
@@ -112,7 +116,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
 	}
 	if o.log {
-		s.log = reporter.newLog(live, from.grows, s.usual.sentence)
+		s.log = reporter.newLog(from.Source, s.usual.sentence)
 		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
 	}
 	if o.viewing {
@@ -121,7 +125,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		}
 		add(s.page.consume)
 	}
-	if !from.grows && s.needed() && reporter.tellsDoubts() {
+	if from.Source != mapping.Followed && s.needed() && reporter.tellsDoubts() {
 		add(reporter.consume)
 	}
 	if piped && s.common.Exporter != nil && cfg.spool != nil {
@@ -131,7 +135,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		resources: s.common.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
 		saved: piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
 	}
-	s.common.Snapshot, s.common.Resumed = s.open.show, from.grows
+	s.common.Snapshot = s.open.show
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -141,7 +145,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if stream, err = tracer.New(streamConfig); err != nil {
 		return nil, err
 	}
-	return &setup{stream, s, end}, nil
+	return &setup{stream, s, end, from.ahead}, nil
 }
 
 // sinks are who gets the spans.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -133,7 +134,12 @@ func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, 
 	v, err = viewer.Start(viewer.Config{
 		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, StateDir: stateDir, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
-			return fileReader{read.content, func(error) {}}.read(store, name, r, time.Now())
+			file, err := recording.Copy(r)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			return fileReader{read.content, func(error) {}}.read(store, name, file, time.Now())
 		},
 	})
 	if err != nil {

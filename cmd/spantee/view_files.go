@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -60,9 +59,8 @@ func (f fileReader) file(store *viewer.Store, name string) error {
 }
 
 // read adds the traces in content, a file that was last modified at modified.
-func (f fileReader) read(store *viewer.Store, name string, content io.Reader, modified time.Time) error {
-	r := bufio.NewReader(content)
-	r, err := recording.Unpack(r)
+func (f fileReader) read(store *viewer.Store, name string, content io.ReadSeeker, modified time.Time) error {
+	r, err := recording.NewReader(content)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -83,7 +81,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	p := page{queue: viewer.NewQueue(store, false)}
 	defer p.queue.Close()
 	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
-	to.Mapping.Replay = modified
+	to.Mapping.Source, to.Mapping.Written = mapping.Recording, modified
 	to.Resources = services([]string{resource.Host}, nil, func(error) {})
 	stream, err := tracer.New(to)
 	if err != nil {

@@ -64,7 +64,7 @@ func finish(t *testing.T, r *metrics.Recorder) (left []byte, err error) {
 // trace feeds a stream to a Recorder.
 func trace(t *testing.T, r *metrics.Recorder, stream []byte) {
 	t.Helper()
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
+	m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}

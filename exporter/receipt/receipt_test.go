@@ -44,7 +44,7 @@ func record(t *testing.T, in []byte) (*receipt.Receipt, []*tracepb.Span) {
 	t.Helper()
 	var recorder receipt.Recorder
 	var spans []*tracepb.Span
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Now: time.Now})
+	m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

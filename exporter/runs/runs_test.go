@@ -28,7 +28,7 @@ import (
 func traces(t *testing.T, stream []byte) map[string][][]byte {
 	t.Helper()
 	found := map[string][][]byte{}
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
+	m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}

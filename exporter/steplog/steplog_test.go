@@ -50,7 +50,7 @@ func recorded(t *testing.T, fixture string, level content.Level, style tree.Styl
 // mapped returns the spans of a recording.
 func mapped(t *testing.T, path string, level content.Level) iter.Seq[*runs.Span] {
 	return func(yield func(*runs.Span) bool) {
-		m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), Content: level})
+		m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), Content: level})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +402,7 @@ func TestOneTraceparent(t *testing.T) {
 // Open spans of a session log end with its last row, but the step goes on.
 func TestSessionLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := start(t, mapping.Options{Replay: time.Unix(0, 0)}, func(c *steplog.Config) { c.Logged = true })
+		l := start(t, mapping.Options{Source: mapping.Followed}, func(c *steplog.Config) { c.Logged = true })
 		stamped := func(line string) string {
 			return cursor("s", fmt.Sprintf(`"timestamp_ms":%d,%s`, time.Now().UnixMilli(), line))
 		}

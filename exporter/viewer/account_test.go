@@ -45,7 +45,7 @@ func TestPageAndTerminalAccountAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
+		m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,9 +89,6 @@ type Agent struct {
 	// Joined is the session log that has what the stream lacks, if its lines are not the stream's.
 	// The stream's decoder is a learner or a completer.
 	Joined *Agent
-
-	// NamedLast says that the session's id may come only with the last line of a run.
-	NamedLast bool
 }
 
 // Folders are folders in an agent's own one.

@@ -27,7 +27,7 @@ var copilot = Agent{
 	Commands: []string{"copilot"},
 	Packages: []string{"@github/copilot"},
 	Provider: "github",
-	TurnEnds: true, NamedLast: true, EndsOnTime: true,
+	TurnEnds: true, EndsOnTime: true,
 	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}, LogOf: "%s/events.jsonl"},
 	objects: func() objectDecoder { return newCopilotDecoder() },
 	Proof: shapes(

@@ -195,7 +195,7 @@ func (f *fleet) ended(lines [][]byte, stderr string) error {
 
 // add adds what the spans of a run say, and reports whether the run failed.
 func (t *totals) add(lines [][]byte) (failed bool, err error) {
-	m, err := mapping.New(mapping.Options{Replay: time.Now()})
+	m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Now()})
 	if err != nil {
 		return false, err
 	}

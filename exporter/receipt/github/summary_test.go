@@ -24,7 +24,7 @@ func TestSummaryBeginsWithFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
+	m, err := mapping.New(mapping.Options{Source: mapping.Recording, Written: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}

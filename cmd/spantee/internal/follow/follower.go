@@ -312,7 +312,7 @@ func (f *Follower) wake(s *Session) error {
 		return nil
 	}
 	opts := f.Mapping
-	opts.Replay, opts.Since = s.Since, s.Since
+	opts.Source, opts.Since = mapping.Followed, s.Since
 	return s.Wake(opts, func(outputs iter.Seq[mapping.Output]) {
 		for out := range outputs {
 			f.host.Remember(out)

@@ -49,7 +49,7 @@ func (t *sessionTail) wake() {
 			continue
 		}
 	}
-	if err := t.Wake(mapping.Options{Replay: time.Unix(1, 0)}, again); err != nil {
+	if err := t.Wake(mapping.Options{Source: mapping.Followed}, again); err != nil {
 		t.Fatal(err)
 	}
 }

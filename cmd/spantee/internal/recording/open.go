@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -15,21 +17,64 @@ import (
 	"github.com/spantee/spantee/exporter/file"
 )
 
-// A Reader reads the unpacked contents of a file until its Finder's context ends.
+// A Reader reads the unpacked contents of a file, as UTF-8.
 type Reader struct {
 	*bufio.Reader // which may read thousands of times more than the file has
-	file          *os.File
-	ctx           context.Context
-	stop          func() bool // ends the wait for ctx
+	packed        io.ReadSeeker
+	progress      io.Writer // gets what is read of it; may be nil
+}
+
+// NewReader returns a Reader of a file that may be compressed with gzip or zstd.
+func NewReader(packed io.ReadSeeker) (*Reader, error) {
+	in := &Reader{packed: packed}
+	return in, in.begin()
+}
+
+func (in *Reader) begin() (err error) {
+	packed := io.Reader(in.packed)
+	if in.progress != nil {
+		packed = io.TeeReader(packed, in.progress)
+	}
+	if in.Reader, err = unpack(bufio.NewReaderSize(packed, headSize)); err == nil {
+		in.Reader = fromUTF16(in.Reader)
+	}
+	return err
+}
+
+// Seek implements [io.Seeker] for the beginning of the contents.
+func (in *Reader) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence != io.SeekStart {
+		return 0, errors.ErrUnsupported
+	}
+	if _, err := in.packed.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return 0, in.begin()
+}
+
+// An OpenFile is read until the context of its Finder ends.
+type OpenFile struct {
+	Reader
+	file *os.File
+	ctx  context.Context
+	stop func() bool // ends the wait for ctx
 }
 
 // Open opens a file, but does not wait once the context ends, because opening a pipe without
-// a writer cannot be interrupted.
-func (f *Finder) Open(name string) (*Reader, error) {
+// a writer cannot be interrupted. What comes through a pipe is copied, to be read twice.
+func (f *Finder) Open(name string) (*OpenFile, error) {
 	var file *os.File
 	err, done := proc.Unless(f.Ctx.Done(), func() (err error) {
-		file, err = os.Open(name)
-		return err
+		if file, err = os.Open(name); err != nil {
+			return err
+		}
+		if info, err := file.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+			pipe := file
+			file, err = Copy(pipe)
+			_ = pipe.Close()
+			return err
+		}
+		return nil
 	})
 	if !done {
 		return nil, f.Ctx.Err()
@@ -37,21 +82,34 @@ func (f *Finder) Open(name string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Reader{file: file, ctx: f.Ctx}
+	in := &OpenFile{Reader: Reader{packed: file, progress: f.Progress}, file: file, ctx: f.Ctx}
 	in.stop = context.AfterFunc(f.Ctx, func() { _ = file.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
-	contents := io.Reader(file)
-	if f.Progress != nil {
-		contents = io.TeeReader(file, f.Progress)
-	}
-	if in.Reader, err = Unpack(bufio.NewReaderSize(contents, headSize)); err != nil {
+	if err := in.begin(); err != nil {
 		_ = in.Close()
 		return nil, err
 	}
-	in.Reader = fromUTF16(in.Reader)
 	return in, nil
 }
 
-func (in *Reader) Read(p []byte) (int, error) {
+// Copy copies what can be read once to a temporary file, which no other process sees and which
+// is gone when it is closed.
+func Copy(r io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "spantee-")
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(file.Name())
+	if _, err = io.Copy(file, r); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func (in *OpenFile) Read(p []byte) (int, error) {
 	if err := in.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -59,7 +117,7 @@ func (in *Reader) Read(p []byte) (int, error) {
 }
 
 // Close closes the file.
-func (in *Reader) Close() error {
+func (in *OpenFile) Close() error {
 	in.stop()
 	return in.file.Close()
 }
@@ -71,8 +129,8 @@ const headSize = 16 << 10
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.
 const maxWindow = 128 << 20
 
-// Unpack returns the contents of a file that may be compressed with gzip or zstd.
-func Unpack(r *bufio.Reader) (*bufio.Reader, error) {
+// unpack returns the contents of a file that may be compressed with gzip or zstd.
+func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 	var unpacked io.Reader
 	var err error
 	switch magic, _ := r.Peek(4); {

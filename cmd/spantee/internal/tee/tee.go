@@ -60,8 +60,8 @@ type Tee struct {
 
 // Options configure a Tee.
 type Options struct {
-	Recording bool         // the stream waits for the consumer, however long it takes
-	Progress  func() int64 // grows while the consumer works on a single chunk; may be nil
+	Waits    bool         // the stream waits for the consumer, however long it takes
+	Progress func() int64 // grows while the consumer works on a single chunk; may be nil
 }
 
 // New returns a Tee from in to out.
@@ -132,7 +132,7 @@ func (t *Tee) awaitRoom(scratch []byte) []byte {
 		case <-t.stopped:
 			return nil
 		case <-time.After(stallCheck):
-			if waited.check(stallCheck); !t.opts.Recording && waited.exceeds(StallLimit) {
+			if waited.check(stallCheck); !t.opts.Waits && waited.exceeds(StallLimit) {
 				t.Detach(ErrStalled)
 			}
 		}

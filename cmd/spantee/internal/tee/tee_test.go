@@ -105,7 +105,7 @@ func TestEverythingIsSeen(t *testing.T) {
 	}{
 		{name: "room for all", size: ringSize - 2*minRoom},
 		{name: "no room", size: 5 * ringSize, waits: true},
-		{name: "a recording", size: 5 * ringSize, opts: Options{Recording: true}, waits: true},
+		{name: "a recording", size: 5 * ringSize, opts: Options{Waits: true}, waits: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestSlowConsumer(t *testing.T) {
 				seen := new(recorder)
 				seen.each = func(int) { slow(seen) }
 				in := lines(2 * ringSize)
-				if err := seen.copyAll(t, in, Options{Recording: name == "recording"}).Err(); err != nil {
+				if err := seen.copyAll(t, in, Options{Waits: name == "recording"}).Err(); err != nil {
 					t.Error(err)
 				}
 				<-seen.done

@@ -146,7 +146,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	}
 
-	shown, cfg.Live, cfg.Mapping.Replay = 0, false, time.Now()
+	shown, cfg.Live, cfg.Mapping.Source = 0, false, mapping.Recording
 	if tr, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}

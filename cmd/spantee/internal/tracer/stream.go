@@ -71,8 +71,7 @@ type Config struct {
 	Sampled   func(trace.TraceID) bool // whether a trace is sent; nil if all are
 	Consumers []Consumer               // of all spans, sent or not
 
-	Live    bool // snapshots are taken of what is open
-	Resumed bool // another process goes on with what is open if this one is killed
+	Live bool // snapshots are taken of what is open
 
 	// Snapshot, if set, gets each snapshot of the open spans. It returns the metrics that a
 	// killed process would lose, or nil if there are none.
@@ -202,7 +201,7 @@ func (s *Stream) snap(now time.Time) {
 		return
 	}
 	began, last, changed := time.Now(), taken{generation: s.Mapper.Stats().Generation}, s.last.changed
-	snapshot := &spool.Snapshot{Resumed: s.cfg.Resumed}
+	snapshot := &spool.Snapshot{Resumed: s.cfg.Mapping.Source == mapping.Followed} // another process goes on with it
 	var open []mapping.Output
 	for out := range s.Open(now) {
 		if s.isSent(out.TraceID) {
