@@ -6,7 +6,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -22,6 +21,7 @@ type Claim struct {
 	Killed    bool // the process did not end by itself
 
 	spool   Spool
+	left    numbers // to send
 	dir     *os.Root
 	file    *os.File
 	metrics bool // there are metrics that are not delivered
@@ -93,9 +93,10 @@ func (s Spool) claim(dir *os.Root, name string) (*Claim, error) {
 		return nil, err
 	}
 	c := &Claim{
-		Log: name, Spans: contents.pending(), SpansTo: contents.note.Destination, Killed: !contents.closed,
+		Log: name, SpansTo: contents.note.Destination, Killed: !contents.closed,
 		spool: s, dir: own, file: file,
 	}
+	c.Spans, c.left = contents.pending()
 	if to := contents.note.Metrics; to != nil && len(contents.metrics) > 0 {
 		c.Metrics, c.MetricsTo, c.metrics = contents.metrics, *to, true
 	}
@@ -155,7 +156,13 @@ func (s Spool) setAside(dir *os.Root, name string, why error) error {
 }
 
 // Done marks spans as delivered. If it fails, they may arrive twice.
-func (c *Claim) Done(spans []*Span) error { return c.mark(spans, recordDone(spans)) }
+func (c *Claim) Done(spans []*Span) error {
+	done := recordDone(c.left.of(spans))
+	for _, s := range spans {
+		delete(c.left, s)
+	}
+	return c.append(done)
+}
 
 // Reject keeps spans that the receiver will never accept in a file of their own.
 func (c *Claim) Reject(spans []*Span, why string) error {
@@ -192,16 +199,13 @@ func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error 
 // MetricsDone marks the metrics as delivered, or as not to be sent again.
 func (c *Claim) MetricsDone() error {
 	c.metrics = false
-	return c.mark(nil, appendRecord(nil, fieldMetrics, nil))
+	return c.append(appendRecord(nil, fieldMetrics, nil))
 }
 
-func (c *Claim) mark(spans []*Span, records ...[]byte) error {
-	for _, s := range spans {
-		s.done = true
-	}
+func (c *Claim) append(record []byte) error {
 	return do(func() error {
 		onDisk("append")
-		_, err := c.file.Write(frameOf(records...))
+		_, err := c.file.Write(frameOf(record))
 		return err
 	})
 }
@@ -211,7 +215,7 @@ func (c *Claim) Close() error {
 	return do(func() error {
 		defer closeFolder(c.dir)
 		defer c.file.Close()
-		if c.metrics || slices.ContainsFunc(c.Spans, func(s *Span) bool { return !s.done }) {
+		if c.metrics || len(c.left) > 0 {
 			return nil
 		}
 		onDisk("remove")

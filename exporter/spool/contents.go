@@ -71,9 +71,10 @@ func sizeRecords(records [][]byte) (size int) {
 // The contents of a log.
 type contents struct {
 	note     Note
-	closed   bool    // its process ended by itself
-	ended    []*Span // by number
-	open     []*Span
+	closed   bool         // its process ended by itself
+	ended    []*Span      // by number
+	open     []*Span      // whose numbers follow
+	done     map[int]bool // by number: need not be sent
 	rejected []*Span
 	metrics  []byte
 	age      time.Duration // since the last write
@@ -106,6 +107,7 @@ func read(dir *os.Root, name string) (c *contents, err error) {
 }
 
 func (c *contents) decode(b []byte) (err error) {
+	c.done = map[int]bool{}
 	var rest []byte
 	c.note, rest, err = cutNote(b)
 	switch {
@@ -160,10 +162,8 @@ func (c *contents) markDone(numbers []byte) {
 		if n < 0 {
 			return
 		}
-		if number < uint64(len(c.ended)) {
-			c.ended[number].done = true
-		} else if i := number - uint64(len(c.ended)); i < uint64(len(c.open)) { // sent by another process
-			c.open[i].done = true
+		if number < uint64(len(c.ended)+len(c.open)) { // open ones were sent by another process
+			c.done[int(number)] = true
 		}
 		numbers = numbers[n:]
 	}
@@ -194,25 +194,27 @@ func refOf(s *Span) (r spanRef) {
 
 // pending returns the spans that are to be sent: those that ended and, if the process was
 // killed, those that were open.
-func (c *contents) pending() (pending []*Span) {
+func (c *contents) pending() (pending []*Span, numbers numbers) {
+	numbers = map[*Span]int{}
+	add := func(s *Span, number int) {
+		pending, numbers[s] = append(pending, s), number
+	}
 	seen := map[[24]byte]bool{}
 	for i, s := range c.ended {
-		if seen[refOf(s).id], s.number, s.logged = true, i, true; !s.done {
-			pending = append(pending, s)
+		if seen[refOf(s).id] = true; !c.done[i] {
+			add(s, i)
 		}
 	}
 	if c.closed {
-		return pending
+		return pending, numbers
 	}
 	ends := map[[24]byte]uint64{} // of open
 	var open []*Span
 	for i, s := range c.open {
-		r := refOf(s)
-		if s.number, s.logged = len(c.ended)+i, true; seen[r.id] || s.done {
-			continue
+		if r, number := refOf(s), len(c.ended)+i; !seen[r.id] && !c.done[number] {
+			seen[r.id], ends[r.id], numbers[s] = true, r.end, number
+			open = append(open, s)
 		}
-		seen[r.id], ends[r.id] = true, r.end
-		open = append(open, s)
 	}
 	// An open span ends no earlier than the spans within it.
 	for _, s := range slices.Concat(c.ended, open) {
@@ -222,29 +224,28 @@ func (c *contents) pending() (pending []*Span) {
 		}
 	}
 	for _, s := range open {
-		pending = append(pending, s.endingAt(ends[refOf(s).id]))
+		add(s.endingAt(ends[refOf(s).id]), numbers[s])
+		delete(numbers, s)
 	}
-	return pending
+	return pending, numbers
 }
 
 // endingAt returns the span with another end: of a field that occurs twice, the last one
 // counts.
 func (s *Span) endingAt(end uint64) *Span {
 	span := protowire.AppendTag(slices.Clip(s.Encoded()), field.SpanEnd, protowire.Fixed64Type)
-	return &Span{Wire: AppendSpan(nil, protowire.AppendFixed64(span, end)), Of: s.Of, number: s.number, logged: true}
+	return &Span{Wire: AppendSpan(nil, protowire.AppendFixed64(span, end)), Of: s.Of}
 }
 
 // frameOf returns records as a frame.
 func frameOf(records ...[]byte) []byte { return bytes.Join(enclose(fieldFrame, records), nil) }
 
-func recordDone(spans []*Span) []byte {
-	var numbers []byte
-	for _, s := range spans {
-		if s.logged {
-			numbers = protowire.AppendVarint(numbers, uint64(s.number))
-		}
+func recordDone(numbers []int) []byte {
+	var varints []byte
+	for _, n := range numbers {
+		varints = protowire.AppendVarint(varints, uint64(n))
 	}
-	return appendRecord(nil, fieldDone, numbers)
+	return appendRecord(nil, fieldDone, varints)
 }
 
 func recordRejected(spans []*Span) []byte {

@@ -72,7 +72,8 @@ func describe(dir *os.Root, name string) (e Entry, ok bool) {
 	case ext == RejectedExt:
 		e.State, e.Spans = Rejected, len(c.rejected)
 	case ext == logExt:
-		e.State, e.Spans, e.Metrics = Open, len(c.pending()), len(c.metrics) > 0
+		pending, _ := c.pending()
+		e.State, e.Spans, e.Metrics = Open, len(pending), len(c.metrics) > 0
 		if file, locked := lock(dir, name); file != nil {
 			file.Close()
 			switch {

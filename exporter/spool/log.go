@@ -30,6 +30,7 @@ type Log struct {
 	name     string
 	next     int     // number of the next span that ends
 	pending  []*Span // that have ended and are not delivered
+	numbers  numbers // of pending
 	bytes    int     // of pending
 	snapshot Snapshot
 	size     int   // of the file
@@ -63,7 +64,7 @@ func (s Spool) NewLog(spans Destination, metrics *Destination) *Log {
 	host, _ := os.Hostname()
 	return &Log{
 		spool: s, note: Note{Destination: spans, Metrics: metrics, Format: logFormat, Host: host, PID: os.Getpid()},
-		mu: newDiskLock(), names: map[string]bool{},
+		mu: newDiskLock(), names: map[string]bool{}, numbers: numbers{},
 	}
 }
 
@@ -80,7 +81,7 @@ func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
 		return l.err
 	}
 	for _, s := range ended {
-		s.number, s.logged = l.next, true
+		l.numbers[s] = l.next
 		l.next++
 		l.bytes += len(s.Wire)
 	}
@@ -128,8 +129,8 @@ func (s *Snapshot) size() (n int) {
 func (l *Log) Done(spans []*Span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.remove(spans); !l.closed && l.file != nil {
-		l.write(recordDone(spans))
+	if done := l.remove(spans); !l.closed && l.file != nil {
+		l.write(recordDone(done))
 	}
 }
 
@@ -152,20 +153,26 @@ func (l *Log) Reject(spans []*Span, why string) bool {
 		defer closeFolder(dir)
 		return l.spool.reject(dir, name, note, spans)
 	})
-	if l.remove(spans); l.file != nil {
-		l.write(recordDone(spans))
+	if done := l.remove(spans); l.file != nil {
+		l.write(recordDone(done))
 	}
 	return err == nil
 }
 
-func (l *Log) remove(spans []*Span) {
+// remove removes spans from those that are pending, and returns their numbers.
+func (l *Log) remove(spans []*Span) (removed []int) {
+	removed = l.numbers.of(spans)
 	for _, s := range spans {
-		if s.logged && !s.done {
+		if _, pending := l.numbers[s]; pending {
 			l.bytes -= len(s.Wire)
+			delete(l.numbers, s)
 		}
-		s.done = true
 	}
-	l.pending = slices.DeleteFunc(l.pending, func(s *Span) bool { return s.done })
+	l.pending = slices.DeleteFunc(l.pending, func(s *Span) bool {
+		_, pending := l.numbers[s]
+		return !pending
+	})
+	return removed
 }
 
 // write appends a frame, or writes a new file with only what is still needed.
@@ -205,7 +212,7 @@ func (l *Log) write(records ...[]byte) {
 func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
 	former := l.next
 	for i, s := range l.pending {
-		s.number = i
+		l.numbers[s] = i
 	}
 	l.next = len(l.pending)
 	frame := frameOf(append(recordsOf(l.pending), l.snapshot.records()...)...)
@@ -280,15 +287,8 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 		return false
 	}
 	former, name, size := l.file, l.name, l.size
-	numbers := make(map[*Span]int, len(l.pending))
-	for _, s := range l.pending {
-		numbers[s] = s.number
-	}
-	left := released{name: name}
-	for _, s := range spans {
-		left.numbers = append(left.numbers, s.number)
-	}
-	l.remove(spans)
+	left := released{name: name, numbers: l.remove(spans)}
+	rest := recordDone(l.numbers.of(l.pending)) // which the new file has
 	l.name, l.file, l.size = "", nil, 0
 	l.rewrite(within)
 	if l.err != nil {
@@ -297,10 +297,6 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 	}
 	// The former file is closed after the new one has the rest: if the process is killed
 	// between the two, some spans arrive twice.
-	var rest []byte
-	for _, s := range l.pending {
-		rest = append(rest, recordDone([]*Span{{number: numbers[s], logged: true}})...)
-	}
 	end, _ := encodeNote(Note{Reason: reason})
 	ended := append(frameOf(rest), end...)
 	r, err := within(func() (released, error) {

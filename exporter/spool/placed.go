@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Others may remove, rename or truncate a log while its process runs, and replace or unmount
@@ -34,13 +32,18 @@ func (l *Log) isPlaced() bool {
 // void marks a log that has been written anew: whoever finds it under another name sends
 // none of its spans. On failure, they arrive twice.
 func void(file *os.File, spans int) {
-	var numbers []byte
-	for i := range spans {
-		numbers = protowire.AppendVarint(numbers, uint64(i))
-	}
 	end, _ := encodeNote(Note{Reason: errMoved.Error()})
-	frame := frameOf(appendRecord(nil, fieldDone, numbers), appendRecord(nil, fieldMetrics, nil))
+	frame := frameOf(recordDone(upTo(spans)), appendRecord(nil, fieldMetrics, nil))
 	_, _ = file.Write(append(frame, end...))
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // A released is a log that another process may send. It stays open, without a lock, because
@@ -113,8 +116,8 @@ func (l *Log) restore(r released) (released, error) {
 	}
 	var pending []*Span
 	for _, n := range r.numbers {
-		if s := c.ended[n]; !s.done {
-			pending = append(pending, s)
+		if !c.done[n] {
+			pending = append(pending, c.ended[n])
 		}
 	}
 	if r.numbers = nil; len(pending) == 0 {
@@ -155,9 +158,5 @@ func (l *Log) rewriteReleased(spans []*Span, note Note) (released, error) {
 		return released{}, err
 	}
 	defer file.Close()
-	r := released{name: name, size: len(b)}
-	for i := range spans {
-		r.numbers = append(r.numbers, i)
-	}
-	return l.spool.reopen(r, file)
+	return l.spool.reopen(released{name: name, size: len(b), numbers: upTo(len(spans))}, file)
 }

@@ -97,16 +97,16 @@ func (s Spool) evict(dir *os.Root, name string) bool {
 	if err == nil && !contents.mayBeSent(locked) {
 		return false
 	}
-	var lost int
+	var lost []*Span
 	if err == nil {
-		lost = len(contents.pending())
+		lost, _ = contents.pending()
 		void(file, len(contents.ended)) // the process that released it does not restore it
 	}
 	onDisk("remove")
 	if dir.Remove(name) != nil {
 		return false
 	}
-	s.lost(name, lost)
+	s.lost(name, len(lost))
 	return true
 }
 

@@ -12,10 +12,19 @@ import (
 type Span struct {
 	Wire []byte // with its tag
 	Of   *Origin
+}
 
-	number int  // of the spans in a log that have ended, the first is number 0
-	logged bool // it is in a log
-	done   bool // it need not be sent
+// numbers are those of the spans in a log that are still to be sent.
+type numbers map[*Span]int
+
+// of returns the numbers of spans, without those that need not be sent.
+func (n numbers) of(spans []*Span) (list []int) {
+	for _, s := range spans {
+		if number, ok := n[s]; ok {
+			list = append(list, number)
+		}
+	}
+	return list
 }
 
 // An Origin is the resource and the scope that spans share, in wire format. Without a
