@@ -20,15 +20,15 @@ type account struct {
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, hooks, invocations, tasks int
 	deltas, retries, reconnects, compactions, unknown                                 int
-	scripts                                                                           int      // tools that made calls
-	said                                                                              [2]tally // by textKind
+	scripts                                                                           int          // tools that made calls
+	said                                                                              [2]textCount // by textKind
 }
 
-// A tally counts the deltas of a text, and its bytes.
-type tally struct{ deltas, bytes int }
+// A textCount counts the deltas of a text, and its bytes.
+type textCount struct{ deltas, bytes int }
 
-// tallies adds the counts of both kinds of text.
-func (a *attributes) tallies(said *[2]tally) {
+// texts adds the counts of both kinds of text.
+func (a *attributes) texts(said *[2]textCount) {
 	a.int(semconv.TextDeltas, int64(said[answerText].deltas))
 	a.int(semconv.TextBytes, int64(said[answerText].bytes))
 	a.int(semconv.ThinkingDeltas, int64(said[thinkingText].deltas))
@@ -42,7 +42,7 @@ func (c *account) addWorkTo(a *attributes) {
 	a.int(semconv.Tools, int64(n.tools-n.scripts))
 	a.int(semconv.ToolErrors, int64(n.toolErrors))
 	a.int(semconv.Deltas, int64(n.deltas))
-	a.tallies(&n.said)
+	a.texts(&n.said)
 }
 
 // addCountsTo adds the other counts to a root.

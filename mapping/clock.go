@@ -43,12 +43,12 @@ type clock struct {
 	first     instant // the first stamp
 	stamped   bool    // a stamp has been seen
 	shift     instant // of all times of a recording, see Options.EndNow
-	places    places  // in a file without timestamps
+	spread    spread  // in a file without timestamps
 	lastStamp instant // shifted
 	ahead     instant // how far timestamps are ahead of arrivals, at most
 	late      burst
 	skew      instant // added to timestamps; not 0 if spans placed by arrival were sent before the first
-	last      instant
+	reached   instant
 }
 
 // A burst are lines that come together with one that has a timestamp.
@@ -91,12 +91,12 @@ func (c *clock) believed(stamp instant) instant {
 
 func newClock(s *stream, a *agent.Agent, arrival instant) clock {
 	c := clock{source: s.opts.Source, coarse: a.CoarseStamps, began: arrival, shift: s.shift}
-	c.places = places{from: arrival, at: s.now, scale: 1}
+	c.spread = spread{from: arrival, at: s.now, scale: 1}
 	switch {
 	case s.found != nil:
-		c.places.at = earliest // before any timestamp
+		c.spread.at = earliest // before any timestamp
 	case c.source == Recording:
-		c.places.at = s.written()
+		c.spread.at = s.written()
 	}
 	return c
 }
@@ -105,11 +105,11 @@ func newClock(s *stream, a *agent.Agent, arrival instant) clock {
 func (c *clock) foresee(f *foreseen) {
 	if f.first != 0 {
 		c.stamped, c.first = true, f.first+c.shift
-		c.lastStamp, c.last = c.first, c.first
+		c.lastStamp, c.reached = c.first, c.first
 		return
 	}
-	c.places = f.places
-	c.places.at += c.shift
+	c.spread = f.spread
+	c.spread.at += c.shift
 }
 
 // live reports whether arrivals are times.
@@ -132,7 +132,7 @@ func (c *clock) compare(passed, arrival instant) {
 
 // setBack reports whether a timestamp lies far before the lines ahead of it. Such a
 // clock tells nothing about the line.
-func (c *clock) setBack(stamp instant) bool { return stamp != 0 && stamp+c.skew < c.last-maxBack }
+func (c *clock) setBack(stamp instant) bool { return stamp != 0 && stamp+c.skew < c.reached-maxBack }
 
 // at returns the moment of a line. Time never runs backwards within a run, because
 // a span that ended before it started would show as years long.
@@ -150,17 +150,17 @@ func (c *clock) at(stamp, arrival instant) moment {
 		c.stamped, c.lastStamp, c.ahead = true, stamp, max(c.ahead, c.late.ahead)
 		c.compare(stamp-c.first, arrival)
 	case c.recording() && c.stamped:
-		m.at = c.last
+		m.at = c.reached
 	case !c.live():
-		m.at = c.places.instant(arrival)
+		m.at = c.spread.instant(arrival)
 	case c.stamped && arrival <= c.late.from+withinBurst:
 		m = m.movedTo(arrival + c.late.ahead)
 	}
 	if c.recording() && (stamp == 0 || c.coarse) {
 		m.known = agent.Inferred
 	}
-	m = m.notBefore(c.last)
-	c.last = m.at
+	m = m.notBefore(c.reached)
+	c.reached = m.at
 	return m
 }
 
@@ -183,6 +183,54 @@ func (c *clock) guesses(m moment) bool { return c.judged(m).known == agent.Infer
 // start can end. Nothing that follows is earlier.
 func (c *clock) after(start, t moment) moment {
 	t = t.notBefore(start.at + quantum)
-	c.last = max(c.last, t.at)
+	c.reached = max(c.reached, t.at)
 	return t
+}
+
+// at returns the moment of an event's line.
+func (r *run) at(ev *agent.Event) moment {
+	if (ev.Late || r.agent.CoarseStamps) && !r.clock.recording() && r.clock.stamped {
+		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
+	}
+	stamp := r.clock.believed(ev.Time)
+	if r.ended && !r.clock.live() && !r.clock.stamped {
+		stamp = 0 // the run's times are its lines' places
+	}
+	if stamp != 0 {
+		stamp += r.clock.shift
+		if !r.clock.stamped {
+			r.takeFirstStamp(stamp, ev.Arrival)
+		}
+	}
+	if r.clock.setBack(stamp) {
+		stamp = 0
+	}
+	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
+		r.clock.compare(ev.Length, ev.Arrival)
+	}
+	at := r.clock.at(stamp, ev.Arrival)
+	if at.known == agent.Stamped && ev.Known == agent.Stated {
+		at.known = agent.Stated
+	}
+	if r.events == 1 {
+		r.beginAt(at)
+	}
+	return at
+}
+
+// stated returns the moment of a further time that an event states.
+func (r *run) stated(t instant) moment {
+	return moment{quantize(t) + r.clock.skew + r.clock.shift, agent.Stated}
+}
+
+// endedAt returns when what an event ends has ended, if the event states that, and at otherwise:
+// some events are printed late.
+func (r *run) endedAt(ev *agent.Event, at moment) moment {
+	if ev.End != 0 {
+		return earlier(r.stated(ev.End), at)
+	}
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && ev.Known != agent.Inferred && !r.agent.CoarseStamps {
+		return earlier(at, moment{r.stated(stamp).at, ev.Known})
+	}
+	return at
 }

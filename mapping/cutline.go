@@ -110,7 +110,7 @@ func (in *Input) doubtLine(line agent.Line) {
 	if !m.working(in.current) {
 		return
 	}
-	last := m.sessions.last[in.current.Agent]
+	last := m.sessions.lastOf[in.current.Agent]
 	ends := bytes.HasSuffix(bytes.TrimRight(line.Text, space), []byte("}")) && last.isNamedBy(line)
 	if beginsEvent(line.Text) || ends {
 		last.run.doubts.Cut++

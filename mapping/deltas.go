@@ -21,12 +21,12 @@ const (
 	mergeWithin = instant(time.Second)
 )
 
-// An eventLog collects the events of a turn. Those that do not fit into the
+// An turnEvents collects the events of a turn. Those that do not fit into the
 // turn's own span go to child spans.
-type eventLog struct {
-	own      eventGroup   // of the turn's span
-	children []eventGroup // of child spans that were not emitted, the last one unfinished
-	last     instant      // the last event
+type turnEvents struct {
+	own       eventGroup   // of the turn's span
+	children  []eventGroup // of child spans that were not emitted, the last one unfinished
+	lastEvent instant      // the last event
 
 	index   int // of the next event
 	pending struct {
@@ -48,7 +48,7 @@ type eventGroup struct {
 }
 
 // current returns the events of the current span.
-func (l *eventLog) current() *eventGroup {
+func (l *turnEvents) current() *eventGroup {
 	if n := len(l.children); n > 0 {
 		return &l.children[n-1]
 	}
@@ -62,7 +62,7 @@ func (g *eventGroup) add(r *run, e event) {
 }
 
 // endPending adds the event for the pending deltas.
-func (l *eventLog) endPending(r *run) {
+func (l *turnEvents) endPending(r *run) {
 	if p := &l.pending; p.count > 0 {
 		l.addText(r, p.kind, p.kind.event(r.stream.opts.Deltas), p.at, p.bytes, p.count)
 		p.bytes, p.count = 0, 0
@@ -70,7 +70,7 @@ func (l *eventLog) endPending(r *run) {
 }
 
 // addText adds an event for a text.
-func (l *eventLog) addText(r *run, kind textKind, name string, at instant, bytes, count int) {
+func (l *turnEvents) addText(r *run, kind textKind, name string, at instant, bytes, count int) {
 	part := textPart{kind: kind, index: l.index, bytes: bytes, count: count}
 	l.index += count
 	if r.stream.opts.Deltas == DeltasOff {
@@ -84,13 +84,13 @@ func (l *eventLog) addText(r *run, kind textKind, name string, at instant, bytes
 
 // makeRoom continues the events in a new span if the current one is full. It
 // returns the time of the next event, which is not before the span's start.
-func (l *eventLog) makeRoom(r *run, t *turn, at moment) moment {
+func (l *turnEvents) makeRoom(r *run, t *turn, at moment) moment {
 	g, opts := l.current(), &r.stream.opts
 	if opts.Deltas == DeltasOff || len(g.events)+min(l.pending.count, 1) < opts.MaxSpanEvents && g.size < maxSpanBytes {
 		return at.notBefore(g.start.at)
 	}
 	l.endPending(r)
-	g.end = r.clock.after(g.start, at.notBefore(l.last+quantum))
+	g.end = r.clock.after(g.start, at.notBefore(l.lastEvent+quantum))
 	l.children = append(l.children, eventGroup{start: g.end})
 	waiting := 0
 	for i := range l.children {
@@ -104,7 +104,7 @@ func (l *eventLog) makeRoom(r *run, t *turn, at moment) moment {
 }
 
 // finish ends the events with the turn.
-func (l *eventLog) finish(r *run, t *turn) {
+func (l *turnEvents) finish(r *run, t *turn) {
 	l.endPending(r)
 	l.current().end = t.end
 	l.resolve(r, t, thinkingText)
@@ -116,7 +116,7 @@ func (l *eventLog) finish(r *run, t *turn) {
 const maxWaiting = 16 << 10
 
 // cutTexts cuts off the current texts, because too many events wait for their ends.
-func (l *eventLog) cutTexts(r *run, t *turn) {
+func (l *turnEvents) cutTexts(r *run, t *turn) {
 	for kind := range l.segments {
 		l.segments[kind].Close()
 		l.resolve(r, t, textKind(kind))
@@ -125,7 +125,7 @@ func (l *eventLog) cutTexts(r *run, t *turn) {
 }
 
 // resolve ends a text and gives its events their pieces of it.
-func (l *eventLog) resolve(r *run, t *turn, kind textKind) {
+func (l *turnEvents) resolve(r *run, t *turn, kind textKind) {
 	c := r.stream.capture
 	if !c.Full() {
 		return
@@ -152,7 +152,7 @@ func (g *eventGroup) resolve(kind textKind, resolved *content.Resolved) {
 }
 
 // emit emits the child spans that have ended, up to the first that waits for a text.
-func (l *eventLog) emit(r *run, t *turn) {
+func (l *turnEvents) emit(r *run, t *turn) {
 	for len(l.children) > 0 {
 		g := l.children[0]
 		if g.end.isZero() || slices.ContainsFunc(g.events, func(e event) bool { return e.open }) {
@@ -169,8 +169,8 @@ func (l *eventLog) emit(r *run, t *turn) {
 }
 
 // endBy moves what is later than an instant to it.
-func (l *eventLog) endBy(at instant) {
-	l.last, l.pending.at = min(l.last, at), min(l.pending.at, at)
+func (l *turnEvents) endBy(at instant) {
+	l.lastEvent, l.pending.at = min(l.lastEvent, at), min(l.pending.at, at)
 	l.own.endBy(at)
 	for i := range l.children {
 		l.children[i].endBy(at)

@@ -71,7 +71,7 @@ func (d *detector) take() []keptLine {
 // line is only counted.
 func (in *Input) decode(text agent.Line, number int) {
 	m, d := in.mapper, &in.detector
-	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.last[d.current.Agent].isNamedBy(text) {
+	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.lastOf[d.current.Agent].isNamedBy(text) {
 		d.named = true
 		m.decodeAs(d.current, text, number)
 		return
@@ -83,7 +83,7 @@ func (in *Input) decode(text agent.Line, number int) {
 	switch {
 	case found != nil:
 		d.named = line.session != ""
-		in.release(found, line)
+		in.switchTo(found, line)
 		m.decodeAs(d.current, text, number)
 	case foreign != nil:
 		m.stats.Foreign = foreign.Name
@@ -100,7 +100,7 @@ func (in *Input) decode(text agent.Line, number int) {
 	case line.session != "" || line.begins || d.marks.OfAny():
 		d.keep(line)
 	case m.working(d.current) && !d.named && d.marks.Type() != "":
-		m.unknown(d.current.Agent, m.sessions.last[d.current.Agent].run, d.marks.Type())
+		m.unknown(d.current.Agent, m.sessions.lastOf[d.current.Agent].run, d.marks.Type())
 	default:
 		m.stats.Unidentified++
 	}
@@ -131,15 +131,15 @@ func (m *Mapper) working(d *agent.Decoder) bool {
 	if d == nil {
 		return false
 	}
-	last := m.sessions.last[d.Agent]
+	last := m.sessions.lastOf[d.Agent]
 	return last != nil && last.run != nil
 }
 
-// release makes an agent the current one, and decodes the agent's lines among those that
+// switchTo makes an agent the current one, and decodes the agent's lines among those that
 // were kept. A line is the agent's if it has the session that the proof names. If the
 // line or the proof names no session, the line is the agent's if it has one of the
 // agent's shapes and comes no earlier than the first line of the run.
-func (in *Input) release(found *agent.Agent, proof keptLine) {
+func (in *Input) switchTo(found *agent.Agent, proof keptLine) {
 	m, d := in.mapper, &in.detector
 	d.current = m.decoderOf(found)
 	d.given = d.given || in.number > 0 && found.Log // a file of its own has one agent's lines
@@ -172,7 +172,7 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 func (m *Mapper) decodeAs(d *agent.Decoder, line agent.Line, number int) {
 	m.number = number
 	if m.opts.Source != Pipe {
-		line.Arrival, line.Recorded = m.place+quantum, true
+		line.Arrival, line.Recorded = m.position+quantum, true
 	}
 	m.events = d.Decode(line, m.events[:0])
 	m.apply(d.Agent)

@@ -88,12 +88,6 @@ func (s *span) reason() string {
 	return ""
 }
 
-// beganWith reports whether nobody knows when the run and its first turn began. They began
-// together, as far as the stream shows.
-func (r *run) beganWith(t *turn) bool {
-	return r.ownFirst && t.n == 1 && r.clock.guesses(r.start) && r.clock.guesses(t.start)
-}
-
 // addFirstChunk adds the time to the first chunk, if both of its moments are known.
 func (s *span) addFirstChunk(r *run, chunk moment) {
 	if chunk.at <= s.start.at || r.clock.guesses(chunk) || r.clock.guesses(s.start) {
@@ -182,102 +176,11 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 // note adds an event with the current time to the root. The event is not part of
 // the stream, so it does not move the run's clock.
 func (r *run) note(name string, fact agent.Fact) {
-	at := r.clock.last
+	at := r.clock.reached
 	if r.clock.live() {
 		at = max(at, quantize(r.stream.now+r.clock.ahead))
 	}
 	r.notices = append(r.notices, r.newNotice(&agent.Event{Notice: name, Facts: []agent.Fact{fact}}, at))
-}
-
-// at returns the moment of an event's line.
-func (r *run) at(ev *agent.Event) moment {
-	if (ev.Late || r.agent.CoarseStamps) && !r.clock.recording() && r.clock.stamped {
-		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
-	}
-	stamp := r.clock.believed(ev.Time)
-	if r.ended && !r.clock.live() && !r.clock.stamped {
-		stamp = 0 // the run's times are its lines' places
-	}
-	if stamp != 0 {
-		stamp += r.clock.shift
-		if !r.clock.stamped {
-			r.takeFirstStamp(stamp, ev.Arrival)
-		}
-	}
-	if r.clock.setBack(stamp) {
-		stamp = 0
-	}
-	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
-		r.clock.compare(ev.Length, ev.Arrival)
-	}
-	at := r.clock.at(stamp, ev.Arrival)
-	if at.known == agent.Stamped && ev.Known == agent.Stated {
-		at.known = agent.Stated
-	}
-	if r.events == 1 {
-		r.beginAt(at)
-	}
-	return at
-}
-
-// stated returns the moment of a further time that an event states.
-func (r *run) stated(t instant) moment {
-	return moment{quantize(t) + r.clock.skew + r.clock.shift, agent.Stated}
-}
-
-// endedAt returns when what an event ends has ended, if the event states that, and at otherwise:
-// some events are printed late.
-func (r *run) endedAt(ev *agent.Event, at moment) moment {
-	if ev.End != 0 {
-		return earlier(r.stated(ev.End), at)
-	}
-	if stamp := r.clock.believed(ev.Time); stamp != 0 && ev.Known != agent.Inferred && !r.agent.CoarseStamps {
-		return earlier(at, moment{r.stated(stamp).at, ev.Known})
-	}
-	return at
-}
-
-// beginAt says that the first event of the run has come. A first reading may know that the run
-// began earlier.
-func (r *run) beginAt(at moment) {
-	r.start.known, r.main.start.known, r.main.wait.known = at.known, at.known, at.known
-	if f := r.foreseen; f != nil && f.start < f.from {
-		r.start = moment{f.start + r.clock.shift, agent.Inferred}
-		if at.known == agent.Inferred {
-			r.main.wait = r.start
-		}
-	}
-}
-
-// takeFirstStamp is called at the first timestamp, unless a first reading has found it: what
-// was before it was placed without knowing the agent's clock.
-func (r *run) takeFirstStamp(stamp, arrival instant) {
-	r.settleKeyTo(stamp)
-	began := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.last}
-	if !r.clock.live() {
-		for _, t := range began {
-			*t = stamp
-		}
-		return
-	}
-	late := isLate(stamp, arrival)
-	to := arrival // where the stamp belongs by the clock of the arrivals
-	switch {
-	case late && arrival <= r.clock.began+withinBurst: // and so are the lines before it
-		to = max(stamp, r.clock.last)
-	case late:
-		to = stamp
-	}
-	if n := &r.counts; n.turns+n.tools+n.approvals+n.hooks > 0 { // their times cannot move, so the timestamps do
-		r.clock.skew = to - stamp
-		return
-	}
-	for _, t := range began {
-		*t = max(*t+stamp-to, quantum) // not before 1970
-	}
-	if !late {
-		r.clock.ahead = stamp - arrival
-	}
 }
 
 // A root is a run's finished root span.

@@ -22,12 +22,12 @@ type Input struct {
 
 // Input returns a further input, for a session log.
 func (m *Mapper) Input() *Input {
-	in := &Input{mapper: m, number: m.opened}
+	in := &Input{mapper: m, number: m.numInputs}
 	in.lines = lines{max: maxLine, line: in.takeLine}
 	if a := agent.Find(m.opts.Agent); a != nil {
 		in.given, in.current = true, m.decoderOf(a)
 	}
-	m.opened++
+	m.numInputs++
 	m.inputs = append(m.inputs, in)
 	return in
 }

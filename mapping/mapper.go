@@ -30,13 +30,13 @@ import (
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
 	stream
-	inputs   []*Input         // the open ones; the first one is the stream's
-	opened   int              // how many inputs there were
-	decoders []*agent.Decoder // of all inputs, one for each agent
-	events   []agent.Event    // of the current line
-	sessions sessions
-	exit     *exit // how the Process ended, nil before it did
-	closed   bool
+	inputs    []*Input         // the open ones; the first one is the stream's
+	numInputs int              // how many inputs there were
+	decoders  []*agent.Decoder // of all inputs, one for each agent
+	events    []agent.Event    // of the current line
+	sessions  sessions
+	exit      *exit // how the Process ended, nil before it did
+	closed    bool
 }
 
 // New returns a Mapper, or an error if the options are invalid.
@@ -141,7 +141,7 @@ func (m *Mapper) apply(a *agent.Agent) {
 			m.lastWords = m.lastWords[:0]
 		}
 		if ev.Kind != agent.Unknown {
-			m.place = max(m.place, ev.Arrival)
+			m.position = max(m.position, ev.Arrival)
 		}
 		switch ev.Kind {
 		case agent.Malformed:
@@ -150,7 +150,7 @@ func (m *Mapper) apply(a *agent.Agent) {
 			var r *run
 			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" { // not another program's line
 				r = s.run
-			} else if last := m.sessions.last[a]; len(ev.Session) == 0 && last != nil && ev.Kind == agent.Unknown {
+			} else if last := m.sessions.lastOf[a]; len(ev.Session) == 0 && last != nil && ev.Kind == agent.Unknown {
 				r = last.run
 			}
 			if ev.Kind == agent.Unknown {

@@ -2,9 +2,19 @@ package mapping
 
 import "github.com/spantee/spantee/mapping/agent"
 
-// A moment is an instant and how it is known. Only a clock makes moments, from an event: all
-// others are computed from those, here. A span is marked by how its two moments are known,
-// and by nothing else.
+// A moment is an instant and how it is known. Only a clock makes moments, from an event: run.at
+// that of its line, run.stated those of other times that it has. All others are computed from
+// these, here. A span is marked as estimated if one of its two moments is inferred, and for no
+// other reason (span.encode). A moment is inferred
+//
+//   - if the clock cannot know it, see the table at clock,
+//   - if the order of events has moved it far (movedTo),
+//   - if it was chosen between two others (between), or
+//   - if it only says what a line allows: whoever calls inferred has the reason beside it.
+//
+// A new source of a start is a time in an [agent.Event]: Start, for the call, text or request
+// that the event is about, or Length before its end. toolEnd and toolCall take it for calls,
+// message for texts, and asks for requests (begin.go).
 type moment struct {
 	at    instant
 	known agent.Known

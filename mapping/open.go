@@ -43,7 +43,7 @@ func (m *Mapper) Open(now time.Time) iter.Seq[Output] {
 func (m *Mapper) clone(now instant) *Mapper {
 	names := *m.names // with a count of its own
 	c := &Mapper{stream: stream{
-		opts: m.opts, capture: m.capture, names: &names, now: now, place: m.place, stats: m.stats, lastWords: m.lastWords,
+		opts: m.opts, capture: m.capture, names: &names, now: now, position: m.position, stats: m.stats, lastWords: m.lastWords,
 		keys: m.keys, copy: true,
 	}}
 	c.sessions = newSessions(&c.stream)
@@ -119,17 +119,17 @@ func (c copier) tool(t *tool) *tool {
 func (c copier) turn(t *turn) *turn {
 	return copyOnce(c, t, func(own *turn) {
 		own.inv = c.invocation(t.inv)
-		if t.log == nil {
+		if t.events == nil {
 			return
 		}
-		l := *t.log
+		l := *t.events
 		l.own.events = slices.Clone(l.own.events)
 		l.children = copied(l.children, func(g eventGroup) eventGroup {
 			g.events = slices.Clone(g.events)
 			return g
 		})
 		l.speech = l.speech.Clone()
-		own.log = &l
+		own.events = &l
 	})
 }
 

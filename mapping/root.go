@@ -89,17 +89,3 @@ func (r *run) addDoubts(root *span) {
 		root.attributes.words(semconv.Doubts, names...)
 	}
 }
-
-// settle finalizes the start of a run. Time that the run took beyond its timestamps is mostly
-// the wait for the first chunk, so it is added at the beginning.
-func (r *run) settle(at moment, took instant) {
-	worked, from := at.at, r.start.at
-	if r.firstAnswer != 0 {
-		worked = r.firstAnswer
-	}
-	stretched := !r.clock.live() && !r.clock.stamped && !r.agent.Lengths
-	if spent := worked - from; took > spent && took < spent+maxJump && (r.events == 1 || r.clock.recording() && !stretched && r.foreseen == nil) {
-		r.start = moment{max(worked-took, quantum), agent.Inferred}
-	}
-	r.foresee(from, at.at, took)
-}

@@ -33,7 +33,7 @@ func (r *run) apply(ev *agent.Event) {
 	if ev.Kind == agent.RunStart {
 		r.seed = string(ev.ID)
 	}
-	last := r.clock.last
+	last := r.clock.reached
 	printed := r.at(ev)
 	at := printed
 	if ev.Kind != agent.ToolEnd && ev.Kind != agent.TaskEnd { // else what it ends may have ended before, but not what goes on
@@ -158,10 +158,6 @@ func (r *run) takeLogged(start *agent.Event) {
 	r.takeFacts([]agent.Fact{{Key: semconv.SessionLog, Kind: agent.FactBool, Int: 1}})
 }
 
-// leastWait is the shortest wait after a tool that counts as a failed model call. A
-// run that fails sooner failed for another reason, such as a limit on turns.
-const leastWait = 100 * agent.Milliseconds
-
 // finish closes what is open and then the root. end is the result that ended
 // the run.
 func (r *run) finish(at moment, end *agent.Event) {
@@ -176,8 +172,8 @@ func (r *run) finish(at moment, end *agent.Event) {
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
-		if inv := r.main; r.began && !r.requests && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at.at-inv.wait.at >= leastWait)) {
-			r.openTurn(inv, at, nil) // the run broke off while the model was working
+		if inv := r.main; r.began && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered()) && r.asking(inv, at, leastWait) {
+			r.openTurn(inv, at, nil)
 		}
 	}
 	latest := at
@@ -217,7 +213,10 @@ func (r *run) finish(at moment, end *agent.Event) {
 func (r *run) abandon(at moment, why string) {
 	said := r.apart && r.agent.Log && (r.main.answered() || r.doubts.Answered())
 	ended := said && why == errIncomplete && !r.failure.reported && len(r.tools) == 0
-	broke := why
+	broke, least := why, shortestTurn
+	if !r.clock.recording() {
+		least = 0
+	}
 	if r.failure.reported && why == errIncomplete {
 		broke = cmp.Or(r.failure.kind, why)
 	}
@@ -228,7 +227,7 @@ func (r *run) abandon(at moment, why string) {
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
 		case t == nil && inv != r.main:
-		case t != nil, !r.requests && inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at.at-inv.wait.at >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
+		case t != nil, r.asking(inv, at, least):
 			t := r.openTurn(inv, at, nil)
 			t.takeNotices(r)
 			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
@@ -264,8 +263,8 @@ func (r *run) close(at moment, children, root string, took instant) {
 		}
 		r.finishCaller(inv)
 		if inv != r.main {
-			r.endInvocation(inv, at.notBefore(r.clock.last), children)
+			r.endInvocation(inv, at.notBefore(r.clock.reached), children)
 		}
 	}
-	r.endRoot(at.notBefore(r.clock.last), root, took)
+	r.endRoot(at.notBefore(r.clock.reached), root, took)
 }

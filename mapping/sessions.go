@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"container/list"
 	"hash/maphash"
-	"time"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -27,7 +26,7 @@ type session struct {
 	ended      []*run       // runs that left something running in the background
 	size       int          // of the open runs, see run.size
 	list       *list.List   // one of the lists of sessions
-	place      *list.Element
+	element    *list.Element
 }
 
 // name sets the session's id.
@@ -80,7 +79,7 @@ type sessions struct {
 	open   *list.List
 	known  *list.List                // the others
 	size   int                       // of the open ones
-	last   map[*agent.Agent]*session // of each agent's last line
+	lastOf map[*agent.Agent]*session // of each agent's last line
 
 	forgotten map[uint64]forgotten // sessions that had a run, by their hashed ids
 	seed      maphash.Seed
@@ -89,7 +88,7 @@ type sessions struct {
 func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
-		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
+		byID:   map[string]*session{}, lastOf: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
 		forgotten: map[uint64]forgotten{}, seed: maphash.MakeSeed(),
 	}
 }
@@ -105,7 +104,7 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 // find returns the session of an event, a new one if it is not known. A line
 // without an id belongs to the session of its agent's line before.
 func (ss *sessions) find(a *agent.Agent, id []byte) *session {
-	if last := ss.last[a]; last != nil && (len(id) == 0 && (!last.idCameLast || last.run != nil) || string(id) == last.id) {
+	if last := ss.lastOf[a]; last != nil && (len(id) == 0 && (!last.idCameLast || last.run != nil) || string(id) == last.id) {
 		return last
 	}
 	s := ss.byID[string(id)]
@@ -119,9 +118,9 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 			s.runs, s.evicted = 1, before.evicted
 		}
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
-		s.list, s.place = ss.known, ss.known.PushFront(s)
+		s.list, s.element = ss.known, ss.known.PushFront(s)
 	}
-	ss.last[a] = s
+	ss.lastOf[a] = s
 	return s
 }
 
@@ -136,10 +135,10 @@ func (ss *sessions) touch(s *session) {
 		to = ss.open
 	}
 	if s.list == to {
-		to.MoveToFront(s.place)
+		to.MoveToFront(s.element)
 	} else {
-		s.list.Remove(s.place)
-		s.list, s.place = to, to.PushFront(s)
+		s.list.Remove(s.element)
+		s.list, s.element = to, to.PushFront(s)
 	}
 	if ss.known.Len() > maxKnownSessions {
 		ss.forget(ss.known.Back().Value.(*session))
@@ -167,7 +166,7 @@ func (s *session) updateSize() {
 }
 
 func (ss *sessions) forget(s *session) {
-	s.list.Remove(s.place)
+	s.list.Remove(s.element)
 	if s.runs > 0 && s.id != "" && len(ss.forgotten) < maxForgotten {
 		ss.forgotten[maphash.String(ss.seed, s.id)] = forgotten{s.agent, s.evicted}
 	}
@@ -280,7 +279,7 @@ func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
 			return false
 		case own == nil:
 			own = &session{agent: s.agent, id: s.id, alias: key, apart: true, runs: 1}
-			own.list, own.place = ss.known, ss.known.PushFront(own)
+			own.list, own.element = ss.known, ss.known.PushFront(own)
 			ss.byID[key] = own
 		}
 	}
@@ -375,10 +374,6 @@ func (ss *sessions) evict(s *session) {
 	}
 	ss.abandon(s, errIncomplete)
 }
-
-// longestStartup is how long after the beginning of a pipe an agent may print its first line
-// and still be taken for one that began with it.
-const longestStartup = instant(time.Minute)
 
 // nextRun begins the next run of a session.
 func (ss *sessions) nextRun(s *session, arrival instant) *run {

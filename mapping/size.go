@@ -16,8 +16,8 @@ func (r *run) size() int {
 	n := runSize + (len(r.notices)+len(r.early))*eventSize + textSize(&r.content)
 	for _, inv := range r.order {
 		n += invocationSize + len(inv.notices)*eventSize + textSize(&inv.dialog.content) + len(inv.dialog.answer) + valueSize(inv.dialog.asked)
-		if t := inv.turn; t != nil && t.log != nil {
-			n += turnSize + valueSize(t.asked) + t.log.size()
+		if t := inv.turn; t != nil && t.events != nil {
+			n += turnSize + valueSize(t.asked) + t.events.size()
 		}
 	}
 	for _, calls := range []map[string]*tool{r.tools, r.tasks} {
@@ -32,7 +32,7 @@ func (r *run) size() int {
 	return n
 }
 
-func (l *eventLog) size() int {
+func (l *turnEvents) size() int {
 	n := l.own.memory()
 	for i := range l.children {
 		n += l.children[i].memory()

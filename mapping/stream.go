@@ -20,7 +20,7 @@ type stream struct {
 	keys         map[runKey]bool   // of the latest runs
 	began        instant           // when the stream did
 	now          instant           // when the current bytes came
-	place        instant           // in a file: counts the lines that said something about a run
+	position     instant           // in a file: counts the lines that said something about a run
 	number       int               // of the current line
 	shift        instant           // of all times of a recording
 	foreseen     map[int]*foreseen // by the number of the line that begins the run
@@ -34,7 +34,7 @@ type stream struct {
 	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result
-	taken   int     // how many of them
+	yielded int     // how many of them
 	spare   []*span // whose memory is used for the next ones
 	wire    []byte  // of the current Output
 	roots   []root  // which wait for the end of the Process
@@ -44,7 +44,7 @@ type stream struct {
 // said something about a run. The lines of other programs take no time.
 func (s *stream) arrival() instant {
 	if s.opts.Source != Pipe {
-		return s.place
+		return s.position
 	}
 	return s.now
 }
@@ -80,10 +80,10 @@ type Output struct {
 // outputs are what was mapped and not taken yet.
 func (s *stream) outputs() iter.Seq[Output] {
 	return func(yield func(Output) bool) {
-		for s.taken < len(s.results) {
-			r := s.results[s.taken]
-			s.results[s.taken] = result{}
-			s.taken++
+		for s.yielded < len(s.results) {
+			r := s.results[s.yielded]
+			s.results[s.yielded] = result{}
+			s.yielded++
 			out := Output{Started: r.started, Ended: r.ended}
 			if r.span != nil {
 				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
@@ -95,7 +95,7 @@ func (s *stream) outputs() iter.Seq[Output] {
 				return
 			}
 		}
-		s.results, s.taken = s.results[:0], 0
+		s.results, s.yielded = s.results[:0], 0
 	}
 }
 

@@ -14,18 +14,18 @@ type foreseen struct {
 	first   instant // the first timestamp, 0 if there is none
 	from    instant // when the first line was printed
 	start   instant // when the run began, which may be earlier
-	places  places  // without timestamps
+	spread  spread  // without timestamps
 }
 
-// places say when the lines of a run without timestamps were printed.
-type places struct {
+// spread say when the lines of a run without timestamps were printed.
+type spread struct {
 	from  instant // the place of the run's first line
 	at    instant // when that was printed
 	scale float64 // from a distance of places to a time
 }
 
 // instant returns when the line at a place was printed.
-func (p *places) instant(place instant) instant {
+func (p *spread) instant(place instant) instant {
 	return quantize(p.at + instant(float64(place-p.from)*p.scale))
 }
 
@@ -61,16 +61,16 @@ func (r *run) foresee(from, end, took instant) {
 	}
 	f := &foreseen{session: r.session, first: r.clock.first, from: from, start: r.start.at}
 	if !r.clock.stamped { // the run ended when its file was last written
-		f.places = r.stretch(from, end, took)
-		f.from, f.start, end = f.places.at, f.start+f.places.at-from, s.written()
+		f.spread = r.stretch(from, end, took)
+		f.from, f.start, end = f.spread.at, f.start+f.spread.at-from, s.written()
 	}
 	s.found[r.line], s.latest = f, max(s.latest, end)
 }
 
 // stretch spreads the lines of a run without timestamps over the time that it took.
-func (r *run) stretch(from, end, took instant) places {
-	p := places{from: r.clock.began, at: r.stream.written(), scale: 1}
-	switch distance := r.stream.place - p.from; {
+func (r *run) stretch(from, end, took instant) spread {
+	p := spread{from: r.clock.began, at: r.stream.written(), scale: 1}
+	switch distance := r.stream.position - p.from; {
 	case r.agent.Lengths: // which the distance does not contain
 		p.at -= end - from
 	case distance > 0:

@@ -173,9 +173,9 @@ const (
 // with thoughts of the same model call: what is in a burst says nothing about the order in
 // which it happened.
 type steps struct {
-	last    instant // the latest step
-	printed instant // the latest step or start of a call
-	floor   instant // the latest step before the burst that printed is in
+	lastStep instant // the latest step
+	printed  instant // the latest step or start of a call
+	floor    instant // the latest step before the burst that printed is in
 }
 
 // withinBurst is the longest time between two lines of one burst.
@@ -184,13 +184,13 @@ const withinBurst = 10 * agent.Milliseconds
 // add adds a step.
 func (s *steps) add(at instant) {
 	s.print(at)
-	s.last = max(s.last, at)
+	s.lastStep = max(s.lastStep, at)
 }
 
 // print adds the start of a call, which may overlap with others, or a step.
 func (s *steps) print(at instant) {
 	if at > s.printed+withinBurst {
-		s.floor = s.last
+		s.floor = s.lastStep
 	}
 	s.printed = max(s.printed, at)
 }
@@ -273,8 +273,8 @@ type turn struct {
 	failure    string // the agent's words for that
 	httpStatus int64
 	response   response
-	said       [2]tally        // by textKind
-	log        *eventLog       // nil once the turn has its span
+	said       [2]textCount    // by textKind
+	events     *turnEvents     // nil once the turn has its span
 	asked      []content.Value // the messages it answers
 	callPart   []content.Value // the tool call that ends it
 }

@@ -16,7 +16,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	id := string(ev.ID)
 	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
-		at = at.notBefore(r.clock.last)
+		at = at.notBefore(r.clock.reached)
 		inv.steps.floor = at.at
 	}
 	if len(r.tools) == maxOpen {
@@ -60,19 +60,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	}
 	r.tools[id] = t
 	return t
-}
-
-// beganBefore corrects the start of a turn, and of the run, if the agent states that a call of
-// theirs started before the line that said when they began.
-func (r *run) beganBefore(inv *invocation, call moment) {
-	t := inv.current()
-	if call.known != agent.Stated || t == nil || t.hasOutput() || call.at > t.start.at || call.at <= inv.busy.ended.at+quantum {
-		return
-	}
-	t.start = moment{call.at - quantum, agent.Inferred}
-	if t.lastOutput = t.start; t.start.at < r.start.at {
-		r.start, inv.start = t.start, t.start
-	}
 }
 
 // evictOldest picks the oldest tenth of the open calls, which end to make room.
@@ -170,7 +157,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 		t.start = later(t.start, start)
 		if caller := inv.caller(); caller != nil && caller == t.turn && ev.Asked != 0 {
 			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
-			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.log.last)+quantum))
+			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.events.lastEvent)+quantum))
 		}
 	case ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
 		end, sooner = earlier(t.start.plus(ev.Length), end), false
@@ -242,7 +229,7 @@ func (r *run) correctStart(t *tool, start moment) {
 		caller.start = earlier(caller.start, moment{start.at - quantum, agent.Inferred})
 		r.start = earlier(r.start, caller.start)
 	}
-	t.start = earlier(t.start, start.notBefore(max(caller.start.at, caller.log.current().start.at)+quantum))
+	t.start = earlier(t.start, start.notBefore(max(caller.start.at, caller.events.current().start.at)+quantum))
 	caller.end = earlier(caller.end, t.start)
 }
 
@@ -265,7 +252,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 		}
 	}
 	if caller := inv.caller(); caller != nil && t.turn == caller && ev.Start != 0 {
-		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.log.last) + quantum)
+		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.events.lastEvent) + quantum)
 		t.start = t.start.notBefore(caller.end.at)
 	}
 	t.endsSooner = ev.Known == agent.Inferred
@@ -452,7 +439,7 @@ func (r *run) endNested(task *tool, at moment, errorType string) moment {
 		if inv.task != task {
 			continue
 		}
-		at = r.endInvocation(inv, at.notBefore(r.clock.last), errorType)
+		at = r.endInvocation(inv, at.notBefore(r.clock.reached), errorType)
 		r.order = slices.Delete(r.order, i, i+1)
 		maps.DeleteFunc(r.nested, func(_ string, nested *invocation) bool { return nested == inv })
 	}
@@ -472,7 +459,7 @@ func (r *run) endInvocation(inv *invocation, at moment, errorType string) moment
 		at = later(at, inv.turn.end)
 	}
 	s := r.newSpan(inv.ref, inv.tool, inv, inv.name)
-	s.start, s.end = inv.start, at.notBefore(max(r.clock.last, inv.start.at+quantum))
+	s.start, s.end = inv.start, at.notBefore(max(r.clock.reached, inv.start.at+quantum))
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, inv.model)
 	a.int(semconv.Turns, int64(inv.counts.turns))

@@ -50,7 +50,7 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, lastOutput: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
+		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, lastOutput: inv.wait, asked: inv.dialog.asked, events: new(turnEvents)}
 		t.compacted = inv.compacted
 		inv.dialog.asked, inv.state, inv.compacted = nil, working, false
 		inv.turn = t
@@ -59,37 +59,6 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 		inv.turn.response.learn(ev)
 	}
 	return inv.turn
-}
-
-// notAskedYet records that an agent without a turn has not asked its model until now.
-func (r *run) notAskedYet(inv *invocation, at moment) {
-	if inv.current() == nil && inv.busy.running == 0 && inv.state != idle && !r.clock.guesses(at) {
-		inv.wait = later(at, inv.wait)
-	}
-}
-
-// asks records when the agent asks its model: what was before is the agent's own time. A turn
-// that has begun, but has no output, is what it asks for, or asks for again.
-func (r *run) asks(inv *invocation, ev *agent.Event, at moment) {
-	if ev.Start != 0 {
-		at = earlier(at, r.stated(ev.Start))
-	}
-	if r.clock.guesses(at) {
-		return // what is known without this line is better
-	}
-	again := slices.ContainsFunc(inv.notices, func(n event) bool { return ofRequest[n.name] })
-	if inv.wait = later(at, inv.wait); inv.current() != nil && !again {
-		inv.turn.start, inv.turn.lastOutput = inv.wait, inv.wait
-	}
-}
-
-// waitBeside returns since when the agent has waited for a model that produces text
-// while a tool is running, which nobody knows: perhaps since another tool ended.
-func (inv *invocation) waitBeside(at moment) moment {
-	if inv.turn != nil && inv.busy.ended.at > inv.turn.end.at {
-		at = inv.busy.ended
-	}
-	return at.inferred()
 }
 
 // otherCall reports whether an event belongs to another model call.
@@ -269,8 +238,8 @@ func (r *run) endOf(t *turn, at moment) moment {
 	if asked := t.inv.question.asked; !asked.isZero() {
 		at = earlier(at, asked)
 	}
-	if t.log.last != 0 {
-		at = at.notBefore(t.log.last + quantum)
+	if t.events.lastEvent != 0 {
+		at = at.notBefore(t.events.lastEvent + quantum)
 	}
 	return r.clock.after(t.start, at)
 }
@@ -294,15 +263,15 @@ func (r *run) finishCaller(inv *invocation) {
 func (r *run) finishTurn(t *turn) {
 	inv := t.inv
 	inv.modelTime += t.end.at - t.start.at
-	t.log.endBy(t.end.at - quantum) // the call may have begun before a text of its turn was printed
-	if t.firstChunk.at > t.end.at { // it was printed after the model had said it
+	t.events.endBy(t.end.at - quantum) // the call may have begun before a text of its turn was printed
+	if t.firstChunk.at > t.end.at {    // it was printed after the model had said it
 		if inv.firstChunk == t.firstChunk {
 			inv.firstChunk = moment{}
 		}
 		t.firstChunk = moment{}
 	}
 	t.firstChunk = t.firstChunk.notAfter(t.end.at - quantum)
-	t.log.finish(r, t)
+	t.events.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
@@ -326,10 +295,10 @@ func (r *run) finishTurn(t *turn) {
 		a.bool(semconv.Compacted, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	a.tallies(&t.said)
-	for kind, tally := range t.said {
-		r.counts.said[kind].deltas += tally.deltas
-		r.counts.said[kind].bytes += tally.bytes
+	a.texts(&t.said)
+	for kind, said := range t.said {
+		r.counts.said[kind].deltas += said.deltas
+		r.counts.said[kind].bytes += said.bytes
 	}
 	if u := &t.response.usage; u.Known || u.CostKnown {
 		a.usage(u, &usageKeys)
@@ -342,16 +311,16 @@ func (r *run) finishTurn(t *turn) {
 			a.int(semconv.HTTPResponseStatus, t.httpStatus)
 		}
 	}
-	span.events = t.log.own.events
+	span.events = t.events.own.events
 	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {
 			m := content.Messages(t.asked...)
 			c.JSON(&span.content, semconv.InputMessages, &m, 0)
 		}
-		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
+		inv.dialog.answer = cmp.Or(t.events.capture(c, span, t), inv.dialog.answer)
 	}
 	span.addFirstChunk(r, t.firstChunk)
-	t.log, t.state = nil, closed
+	t.events, t.state = nil, closed
 	if r.clock.fed && r.beganWith(t) {
 		r.firstChat = span
 		return
@@ -402,7 +371,7 @@ func (t *turn) delta(r *run, kind textKind, at moment, ev *agent.Event) {
 	t.said[kind].deltas++
 	t.said[kind].bytes += size
 
-	l := t.log
+	l := t.events
 	at = l.makeRoom(r, t, at)
 	p := &l.pending
 	mode := r.stream.opts.Deltas
@@ -415,7 +384,7 @@ func (t *turn) delta(r *run, kind textKind, at moment, ev *agent.Event) {
 	}
 	p.bytes += size
 	p.count++
-	l.last = max(l.last, at.at)
+	l.lastEvent = max(l.lastEvent, at.at)
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
@@ -432,7 +401,7 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	t.thinks = false
 	size := jsonscan.UnquotedLen(ev.Text)
 	t.said[kind].bytes += size
-	l := t.log
+	l := t.events
 	l.endPending(r)
 	l.resolve(r, t, kind)
 	at = l.makeRoom(r, t, at)
@@ -440,7 +409,7 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 		l.segments[kind].Add(ev.Text)
 	}
 	l.addText(r, kind, kind.event(DeltasMessage), at.at, size, 1)
-	l.last = max(l.last, at.at)
+	l.lastEvent = max(l.lastEvent, at.at)
 	l.resolve(r, t, kind)
 	if ev.Final {
 		t.state = answered
@@ -453,14 +422,14 @@ func (t *turn) endText(r *run, kind textKind, at moment) {
 	if t.hasOutput() {
 		t.lastOutput = later(t.lastOutput, at)
 	}
-	t.log.endPending(r)
-	t.log.resolve(r, t, kind)
+	t.events.endPending(r)
+	t.events.resolve(r, t, kind)
 }
 
 // takeNotices adds the events that wait for a turn to the turn's own span. The last
 // retry before the first chunk gets how long it took.
 func (t *turn) takeNotices(r *run) {
-	l, inv := t.log, t.inv
+	l, inv := t.events, t.inv
 	l.endPending(r)
 	retry := -1
 	if !t.hasOutput() && !t.firstChunk.isZero() && !r.clock.guesses(t.firstChunk) {
@@ -478,7 +447,7 @@ func (t *turn) takeNotices(r *run) {
 		}
 		n.at = max(n.at, t.start.at)
 		l.own.add(r, n)
-		l.last = max(l.last, n.at)
+		l.lastEvent = max(l.lastEvent, n.at)
 	}
 	inv.notices = nil
 }
@@ -578,7 +547,7 @@ func (r *run) taskWakes(inv *invocation, at moment) {
 const maxThought = 10 * instant(time.Second)
 
 // capture adds the text of a turn as a message, and returns the last text in it.
-func (l *eventLog) capture(c *content.Capture, s *span, t *turn) (last string) {
+func (l *turnEvents) capture(c *content.Capture, s *span, t *turn) (last string) {
 	s.content.Lost += l.own.lost
 	parts, last, lost := l.speech.Parts(c)
 	parts = append(parts, t.callPart...)
