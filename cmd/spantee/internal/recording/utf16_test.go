@@ -15,10 +15,7 @@ func TestUTF16(t *testing.T) {
 	for shift := range 4 { // so that a chunk ends in each half of a character
 		want := "\ufeff" + strings.Repeat(" ", shift) + text
 		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-			var in []byte
-			for _, unit := range utf16.Encode([]rune(want)) {
-				in = order.AppendUint16(in, unit)
-			}
+			in := utf16Of(want, order)
 			got, err := io.ReadAll(fromUTF16(bufio.NewReader(bytes.NewReader(in))))
 			if err != nil || string(got) != want {
 				t.Errorf("%v, shift %d: %d bytes, want %d; %v", order, shift, len(got), len(want), err)
@@ -28,4 +25,12 @@ func TestUTF16(t *testing.T) {
 			t.Error("UTF-8 is changed")
 		}
 	}
+}
+
+// utf16Of returns text in UTF-16.
+func utf16Of(text string, order binary.AppendByteOrder) (b []byte) {
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b = order.AppendUint16(b, unit)
+	}
+	return b
 }
