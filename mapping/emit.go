@@ -66,7 +66,7 @@ func (r *run) emit(s *span) {
 		return
 	}
 	r.settleKey()
-	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s})
+	r.stream.results = append(r.stream.results, Output{Agent: r.agent.Name, span: s, ids: &r.ids})
 }
 
 // reason says in harmless words why a span failed.
@@ -135,7 +135,7 @@ func (r *run) settleKeyTo(first instant) {
 	if !r.stream.copy {
 		started := r.describe()
 		started.Start = time.Unix(0, int64(first))
-		r.stream.results = append(r.stream.results, result{started: &started})
+		r.stream.results = append(r.stream.results, Output{Started: &started})
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *run) emitRoot(s *span) {
 	described := r.describe()
 	described.Start, described.Duration = time.Unix(0, int64(s.start.at)), time.Duration(s.end.at-s.start.at)
 	described.ErrorType, described.Status = s.errorType, s.status
-	r.stream.results[len(r.stream.results)-1].ended = &described
+	r.stream.results[len(r.stream.results)-1].Ended = &described
 }
 
 func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

@@ -33,7 +33,7 @@ type stream struct {
 	lastWords    []byte // the last line, if it is not JSON: agents print why they died
 	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
-	results []result
+	results []Output
 	yielded int     // how many of them
 	spare   []*span // whose memory is used for the next ones
 	wire    []byte  // of the current Output
@@ -55,15 +55,6 @@ func (s *stream) written() instant { return quantize(instant(s.opts.Written.Unix
 // callKey identifies a call among those of all sessions.
 func callKey(session, call string) string { return session + "\x00" + call }
 
-// A result is an Output whose span is encoded when its turn comes: a recording may
-// release all its spans at once.
-type result struct {
-	span           *span
-	ids            *ids
-	agent          string
-	started, ended *Run
-}
-
 // An Output is a finished span, or says that a run has started.
 type Output struct {
 	// Span is the wire encoding of an opentelemetry.proto.trace.v1.Span, nil if a run has
@@ -75,21 +66,22 @@ type Output struct {
 
 	Started *Run // a run whose trace id is known from now on
 	Ended   *Run // the run whose root Span is
+
+	span *span // is encoded when its turn comes: the end of a run may have many
+	ids  *ids
 }
 
 // outputs are what was mapped and not taken yet.
 func (s *stream) outputs() iter.Seq[Output] {
 	return func(yield func(Output) bool) {
 		for s.yielded < len(s.results) {
-			r := s.results[s.yielded]
-			s.results[s.yielded] = result{}
+			out := s.results[s.yielded]
+			s.results[s.yielded] = Output{}
 			s.yielded++
-			out := Output{Started: r.started, Ended: r.ended}
-			if r.span != nil {
-				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
-				out.Span, out.Agent = s.wire, r.agent
-				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end.at))
-				s.spareSpan(r.span)
+			if ended := out.span; ended != nil {
+				s.wire = ended.encode(s.wire[:0], out.ids, s.opts.Parent)
+				out.Span, out.TraceID, out.End = s.wire, out.ids.traceID(s.opts.Parent), time.Unix(0, int64(ended.end.at))
+				s.spareSpan(ended)
 			}
 			if !yield(out) {
 				return
