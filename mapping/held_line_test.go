@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,4 +138,59 @@ func ownLengthOf(in, line []byte) time.Duration {
 		}
 	}
 	return -1
+}
+
+// codexItem is a line of Codex's log about a call, with the clock of the call's own.
+var codexItem = regexp.MustCompile(`^{"timestamp":"([^"]*)".*"type":"item_completed".*"type":"(?:CommandExecution|McpToolCall|FileChange)","id":"([^"]*)".*"started_at_ms":(\d+),"completed_at_ms":(\d+)`)
+
+// holdItem returns a log whose nth line is written later, behind the lines that were written
+// meanwhile, but not behind another one of its call or the end of its turn.
+func holdItem(in []byte, n int, stamp, id string) []byte {
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil {
+		return nil
+	}
+	later := at.Add(heldBack).Format("2006-01-02T15:04:05.000Z07:00")
+	all := slices.Collect(bytes.Lines(in))
+	held := bytes.Replace(all[n], []byte(stamp), []byte(later), 1)
+	to := n + 1
+	for ; to < len(all); to++ {
+		if _, next, _ := bytes.Cut(all[to], []byte(`"timestamp":"`)); string(next[:len(later)]) > later || bytes.Contains(all[to], []byte(`"task_complete"`)) || bytes.Contains(all[to], []byte(`"`+id+`"`)) {
+			break
+		}
+	}
+	return bytes.Join(slices.Concat(all[:n], all[n+1:to], [][]byte{held}, all[to:]), nil)
+}
+
+// TestHeldItem holds back one item of Codex's log at a time. Its call stays where the item's own
+// clock has it.
+func TestHeldItem(t *testing.T) {
+	held := 0
+	for name, in := range fixtures(t) {
+		if !strings.HasPrefix(short(name), "codex-log/") {
+			continue
+		}
+		for n, line := range slices.Collect(bytes.Lines(in)) {
+			item := codexItem.FindSubmatch(line)
+			if item == nil {
+				continue
+			}
+			held++
+			late, _ := feed{}.spans(t, holdItem(in, n, string(item[1]), string(item[2])))
+			for _, s := range late {
+				if attr(s, "gen_ai.tool.call.id").GetStringValue() != string(item[2]) || attr(s, "spantee.time.estimated").GetBoolValue() {
+					continue
+				}
+				for at, own := range map[uint64][]byte{s.StartTimeUnixNano: item[3], s.EndTimeUnixNano: item[4]} {
+					ms, _ := strconv.ParseInt(string(own), 10, 64)
+					if off := time.Duration(int64(at) - ms*1e6); off.Abs() > 61*time.Millisecond {
+						t.Errorf("%s, line %d held back: an edge of %s is off by %v unmarked", short(name), n+1, s.Name, off)
+					}
+				}
+			}
+		}
+	}
+	if held < 4 {
+		t.Errorf("%d items were held back", held)
+	}
 }
