@@ -62,11 +62,13 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 	return true
 }
 
-// ReadLogs surveys the logs of a group, maps them in the order of their rows' timestamps, and
-// then closes the Mapper. A log that cannot be read comes with its error, and ends there.
+// ReadLogs maps the logs of a group in the order of their rows' timestamps, and then closes
+// the Mapper. A log that cannot be read comes with its error, and ends there.
 func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
-		m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.readLogs(logs) })
+		if m.opts.EndNow { // else rows, which all have timestamps, are known as they come
+			m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.readLogs(logs) })
+		}
 		m.readLogs(logs)(yield)
 	}
 }

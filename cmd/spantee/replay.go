@@ -98,8 +98,11 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	go func() {
 		defer close(done)
 		recordings, groups, size := r.finder.Find(names)
+		for _, f := range recordings {
+			size += f.Info.Size() // which are read twice
+		}
 		if !o.quiet {
-			r.finder.Progress = newProgress(stderr, reporter.w, 2*size, bytesText) // each is read twice
+			r.finder.Progress = newProgress(stderr, reporter.w, size, bytesText)
 		}
 		for _, f := range recordings {
 			if err := r.recording(f); err != nil {
