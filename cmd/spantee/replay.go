@@ -98,8 +98,12 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	go func() {
 		defer close(done)
 		recordings, groups, size := r.finder.Find(names)
-		for _, f := range recordings {
-			size += f.Info.Size() // which are read twice
+		if o.now { // all is read twice
+			size *= 2
+		} else {
+			for _, f := range recordings { // session logs are read once
+				size += f.Info.Size()
+			}
 		}
 		if !o.quiet {
 			r.finder.Progress = newProgress(stderr, reporter.w, size, bytesText)
