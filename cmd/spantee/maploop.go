@@ -81,7 +81,7 @@ const tickInterval = time.Second
 func (l *mapLoop) mapStream() {
 	defer l.catchPanic()
 	if l.ahead != nil {
-		l.stream.Mapper.Survey(l.ahead)
+		l.stream.Mapper.Survey(untilStopped{l.ahead, l.tee})
 	}
 	for due := time.Now(); ; {
 		if now := time.Now(); !now.Before(due) {
@@ -100,6 +100,19 @@ func (l *mapLoop) mapStream() {
 		l.stream.Write(bytes, arrived)
 		l.mapped(arrived)
 	}
+}
+
+// untilStopped reads while the tee was not stopped.
+type untilStopped struct {
+	io.Reader
+	tee *tee.Tee
+}
+
+func (r untilStopped) Read(p []byte) (int, error) {
+	if r.tee.Stopped() {
+		return 0, io.EOF
+	}
+	return r.Reader.Read(p)
 }
 
 // mapped does what is due because a piece of the stream was mapped.

@@ -178,6 +178,9 @@ func (t *Tee) Stop() {
 	}
 }
 
+// Stopped reports whether the copy was stopped.
+func (t *Tee) Stopped() bool { return isClosed(t.stopped) }
+
 // End says that nothing more comes for the consumer. whole says that the stream
 // ended by itself.
 func (t *Tee) End(whole bool) {
