@@ -29,11 +29,32 @@ func TestExitedAsText(t *testing.T) {
 	for text, want := range map[string]string{
 		"Exit code 1\nthe server exited with code 137": "exit code 1",
 		"process exited with code 2":                   "exit code 2",
+		"Exit Code: 3":                                 "exit code 3",
 		"exited with code unknown":                     "",
 		"no such file":                                 "",
 	} {
 		var c Tool
 		if c.exitedAsText([]byte(text)); c.Reason != want {
+			t.Errorf("%q: %q, want %q", text, c.Reason, want)
+		}
+	}
+}
+
+// TestExitedAsReported has what Gemini CLI and Qwen Code write of a command that ended.
+func TestExitedAsReported(t *testing.T) {
+	for text, want := range map[string]string{
+		`Command: make\nDirectory: (root)\nOutput: \nExit Code: 7\nno\nError: (none)\nExit Code: 2\nSignal: (none)\nProcess Group PGID: 41`: "exit code 2",
+		`Output: no\nExit Code: 2\nBackground PIDs: 42`:               "exit code 2",
+		`Output: no\nExit Code: 2`:                                    "exit code 2",
+		`Directory: /x\nOutput: no\nError: (none)\nExit Code: (none)`: "",
+		`Directory: /x\nOutput: no\nExit Code: 0\nSignal: (none)`:     "",
+		`Output: no\nExit Code: 2\nis what it said`:                   "", // a command's output
+		`The report:\nExit Code: 2`:                                   "",
+		`Command exited with code: 2`:                                 "exit code 2",
+		`Command exited with code: 2\nis what it said`:                "",
+	} {
+		var c Tool
+		if c.exitedAsReported([]byte(text)); c.Reason != want {
 			t.Errorf("%q: %q, want %q", text, c.Reason, want)
 		}
 	}

@@ -334,6 +334,7 @@ func (t *Tool) loadsSkill() {
 func (t *Tool) endedInClaude(failed bool) {
 	if !failed {
 		t.failedAsCoded()
+		t.exitedAsReported(resultText(t.Result))
 		return
 	}
 	t.failedAs("", nil)
