@@ -220,7 +220,9 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.version = wordOf(r)
 	case "cwd":
 		row.cwd = r.Str()
-	case "thread": // of an api-request
+	case "params": // of an api-request
+		readMember(r, "model", func() { row.Model = jsonscan.Unquote(r.Str()) })
+	case "thread":
 		readMember(r, "type", func() { row.asks = string(r.Str()) == "none" })
 	case "parentToolUseID":
 		row.agentCall = readID(r)
@@ -262,14 +264,12 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 // asked appends that the agent asks its model. Other requests, such as those for titles, are
 // not the main agent's or come when no run is open.
 func (d *claudeLogDecoder) asked(s *claudeLogSession, dst []Event) []Event {
-	ev := d.event(TurnStart)
-	ev.Asks = true
 	switch {
 	case !d.row.asks:
 	case s.running && len(s.end) == 0:
-		return append(dst, ev)
+		return append(dst, d.asks())
 	case s.asked:
-		s.begin = append(s.begin, hold(ev)...)
+		s.begin = append(s.begin, hold(d.asks())...)
 	}
 	return dst
 }
@@ -327,8 +327,17 @@ func (d *claudeLogDecoder) subagent(dst []Event) []Event {
 			return dst
 		}
 		return d.assistant(dst)
+	case "api-request":
+		return append(dst, d.asks())
 	}
 	return d.other(dst)
+}
+
+// asks returns that an agent asks its model.
+func (d *claudeLogDecoder) asks() Event {
+	ev := d.event(TurnStart)
+	ev.Asks, ev.Model, ev.Parent, ev.Among = true, d.line.Model, d.line.Parent, d.line.Among
+	return ev
 }
 
 // copied reports whether the row repeats a model call of another session or agent.
