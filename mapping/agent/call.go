@@ -129,6 +129,11 @@ func (c *Tool) brokenOff() {
 	}
 }
 
+// noSuchTool records that the call's tool does not exist.
+func (c *Tool) noSuchTool() {
+	c.ErrorType, c.Reason = semconv.ErrorToolNotFound, "there is no such tool"
+}
+
 // rejected records that the call was rejected.
 func (c *Tool) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 
