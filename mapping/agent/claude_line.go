@@ -33,6 +33,7 @@ type claudeLine struct {
 	subagent       bool         // the task is a sub-agent
 
 	eventType, deltaType []byte // of a stream_event
+	abandoned            bool   // the message that is streamed broke off
 	calls                bool   // the block of content that begins is a tool call
 
 	denials  []claudeDenial
@@ -49,6 +50,8 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.Parent = readID(r)
 	case "event":
 		l.streamEvent(r)
+	case "abandoned_blocks":
+		l.abandoned = isSet(r.Raw())
 	case "message":
 		if r.Peek() == '"' {
 			l.fault = r.Str()

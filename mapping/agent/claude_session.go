@@ -267,7 +267,10 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Models = append(ev.Models, m)
 		}
 	}
-	if l.usage.Known || l.usage.CostKnown {
+	switch {
+	case d.sessionUsage && d.resumes:
+		ev.SessionUsage = l.usage.copied()
+	case l.usage.Known || l.usage.CostKnown:
 		ev.Usage = l.usage.copied()
 	}
 	if total.apiMillis > 0 || l.total.apiMillis > 0 {
@@ -288,7 +291,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		case s.fault != "":
 			ev.Status = s.fault
 		case d.isAPIError(ev.Text):
-			ev.Status = "api_error"
+			ev.Status = claudeAPIError
 		default:
 			ev.Status = semconv.ErrorOther
 		}

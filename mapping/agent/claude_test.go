@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -157,6 +158,21 @@ func TestClaudeSkill(t *testing.T) {
 		fact := tool.ArgumentFacts.Find(semconv.SkillName)
 		if tool.Skill != want || tool.Executable != "" || (fact != nil) != (want != "") {
 			t.Errorf("%s: %+v", input, tool)
+		}
+	}
+}
+
+// Qwen Code states the tokens of the session, which only its command says that it resumes.
+func TestQwenResumes(t *testing.T) {
+	for command, resumes := range map[string]bool{"qwen -p x": false, "qwen -p x --continue": true, "qwen --resume=6b2f -p x": true} {
+		d := qwen.New()
+		d.Started(1, qwen.Resumes(strings.Fields(command)))
+		events := d.Decode(Line{Text: []byte(`{"type":"result","subtype":"success","is_error":false,"session_id":"s","usage":{"input_tokens":9,"output_tokens":2}}`)}, nil)
+		if len(events) != 1 {
+			t.Fatalf("%s: %+v", command, events)
+		}
+		if run, session := events[0].Usage, events[0].SessionUsage; (run == nil) != resumes || (session != nil) != resumes {
+			t.Errorf("%s: the run's is %+v, the session's %+v", command, run, session)
 		}
 	}
 }

@@ -138,6 +138,7 @@ type copilotCall struct {
 	retries      bool  // that error was a failed attempt, which may be repeated
 	again        bool  // it is repeated
 	failed       Facts // of that error
+	failedAt     Instant
 }
 
 // newRun resets the state for another run of the session.
@@ -445,10 +446,10 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		c := d.call()
 		c.faultText = bytes.Clone(l.fault)
 		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Facts.kept()
-		l.Kind = Notice
+		c.failedAt, l.Kind = l.Time, Notice
 	case "assistant.turn_retry":
 		d.call().again = true
-		if !d.retry() {
+		if dst = d.retry(dst); l.Kind != Notice {
 			l.Kind, l.Notice = Notice, semconv.EventRetry
 		}
 	case "session.error":
@@ -502,7 +503,7 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"session.binary_asset", "session.custom_notification", "session.canvas.opened", "session.canvas.closed",
 	"session.canvas.recorded", "session.canvas.removed", "session.canvas.unavailable", "session.canvas.registry_changed",
 	"session.extensions.attachments_pushed", "session.fusion_route_started", "session.fusion_route_failed",
-	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
+	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "agent.interrupted", "assistant.message_start",
 	"assistant.streaming_delta", "assistant.server_tool_progress",
 	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
 	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_final_result", "tool.shell_output",
@@ -519,7 +520,7 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 func (d *copilotDecoder) asks(dst []Event) []Event {
 	l := &d.line
 	c := d.call()
-	if d.retry() {
+	if dst = d.retry(dst); l.Kind == Notice {
 		return append(dst, l.Event)
 	}
 	if c.again { // the same call, whatever the attempt before it has said
@@ -533,17 +534,23 @@ func (d *copilotDecoder) asks(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// retry makes the current line the retry of a failed attempt, if there was one.
-func (d *copilotDecoder) retry() bool {
+// retry makes the current line the retry of a failed attempt, if there was one. An attempt that has
+// said something is a call of its own.
+func (d *copilotDecoder) retry(dst []Event) []Event {
 	l, c := &d.line, d.call()
 	if !c.retries {
-		return false
+		return dst
 	}
 	reason := l.Facts
-	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, c.failed
+	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, slices.Clone(c.failed)
 	l.Facts.merge(reason)
+	if c.textDeltas || c.thoughts {
+		end := Event{Kind: TurnEnd, Time: c.failedAt, Parent: l.Parent, Failed: true, Status: c.fault, Text: c.faultText, Facts: c.failed}
+		dst = append(dst, end, Event{Kind: TurnStart, Time: c.failedAt, Parent: l.Parent})
+		*c = copilotCall{turn: c.turn, begun: true, again: c.again}
+	}
 	c.fault, c.retries, c.failed = "", false, nil
-	return true
+	return dst
 }
 
 // fail handles an error, which breaks off a model call that is not over.
