@@ -291,7 +291,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	before := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.Kind, ev.Text, ev.ID, ev.Tool = b.Kind, b.Text, b.ID, nil
+		ev.Kind, ev.Text, ev.ID, ev.Tool, ev.Start = b.Kind, b.Text, b.ID, nil, 0
 		switch b.Kind {
 		case TextMessage:
 			if len(l.Parent) == 0 {
@@ -305,6 +305,8 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case ThinkingMessage:
 			if streamedThinking {
 				ev.Kind, a.thinking = ThinkingEnd, false
+			} else if l.thought > 0 && l.Time > 0 {
+				ev.Start = l.Time - l.thought
 			}
 		case ToolStart:
 			if b.tool().loadsSkill(); string(b.typ) == "server_tool_use" && len(l.others) > 0 && !strings.HasPrefix(b.Tool.Name, "web_") {

@@ -29,6 +29,7 @@ type claudeLine struct {
 	result         Tool         // what the line states of a call's outcome, besides the result that the model gets
 	toolUses       int64        // of a sub-agent
 	workflow       bool         // the call began a workflow, which starts sub-agents
+	thought        Instant      // how long the model has thought until then
 	lastTokens     int64        // that its last model call used
 	subagent       bool         // the task is a sub-agent
 
@@ -80,8 +81,9 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "end_time":
 		l.ended = millis(r)
 	case "error":
-		if text, _ := readFailure(r); len(text) > 0 {
-			l.fault = text
+		f := readFault(r)
+		if l.Facts.status(f.status); len(f.text) > 0 {
+			l.fault = f.text
 		}
 	case "errors":
 		for range r.Elements() {
@@ -109,6 +111,10 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		if !l.inputHasCached {
 			l.usage.addCached()
 		}
+	case "thinkingDurationMs", "thinking_duration_ms":
+		l.thought = millis(r)
+	case "first_content_frame_ms":
+		l.FirstToken = millis(r)
 	case "task_type":
 		l.subagent = string(r.Str()) == "local_agent"
 	case "modelUsage":

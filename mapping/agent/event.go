@@ -105,7 +105,7 @@ type Event struct {
 	FinishReason string  // why the model stopped, in the conventions' terms
 	Notice       string  // an event name of package semconv, "" if only the timestamp matters
 	Length       Instant // how long the agent says it took
-	FirstToken   Instant // how long the agent says a model call took until its first token
+	FirstToken   Instant // how long the agent says a model call, or a run, took until its first token
 	ExitCode     Exit
 
 	Failed bool

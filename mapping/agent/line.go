@@ -185,6 +185,7 @@ var lineFacts = factTable{
 	"apiKeySource":         {semconv.ClaudeAPIKeySource, wordText},
 	"terminal_reason":      {semconv.ClaudeTerminalReason, enumText},
 	"api_error_status":     {semconv.HTTPResponseStatus, count},
+	"apiErrorStatus":       {semconv.HTTPResponseStatus, count},
 	"error_status":         {semconv.HTTPResponseStatus, count},
 	"error_category":       {semconv.Reason, enumText},
 	"reason":               {semconv.Reason, enumText},

@@ -159,7 +159,9 @@ func (l *opencodeLine) field(r *jsonscan.Reader, key []byte) {
 		l.part(r)
 	case "error":
 		l.failed = r.Peek() != 'n'
-		l.Text, l.code = readFailure(r)
+		f := readFault(r)
+		l.Text, l.code = f.text, f.name
+		l.Facts.status(f.status)
 	case "type", "timestamp", "sessionID":
 		l.line.field(r, key)
 	}

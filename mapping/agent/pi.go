@@ -324,6 +324,14 @@ func (d *piDecoder) toolEnd() {
 	c := &Tool{Name: l.tool().Name}
 	if len(l.result) > 0 {
 		c.readResult(&jsonscan.Reader{B: l.result})
+		r := jsonscan.Reader{B: l.result}
+		readMember(&r, "structuredContent", func() {
+			readMember(&r, "exit_code", func() {
+				if code, ok := r.Int(); ok {
+					c.exited(code)
+				}
+			})
+		})
 	}
 	if l.Failed {
 		c.failedAs("", nil)
