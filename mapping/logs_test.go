@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -293,6 +294,37 @@ func TestForkAlone(t *testing.T) {
 	spans, _ := spansOfLogs(t, logs[len(logs)-1:], mapping.Options{})
 	if got := totalsOf(spans); got.Runs != 1 || got.Turns != 1 || got.Input != 700 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestRepeatedIDs reads a fork in which all messages say the same. Gateways give all of them the
+// same ids: each is a model call all the same, unless it is copied.
+func TestRepeatedIDs(t *testing.T) {
+	edited := func(edits ...[2]string) totals {
+		logs := logsIn(t, "../testdata/claude-log/fork")
+		for i := range logs {
+			b, err := os.ReadFile(logs[i].Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, edit := range edits {
+				b = regexp.MustCompile(edit[0]).ReplaceAll(b, []byte(edit[1]))
+			}
+			logs[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+		}
+		spans, _ := spansOfLogs(t, logs, mapping.Options{})
+		return totalsOf(spans)
+	}
+	words, counts := [2]string{`"type":"text","text":"[^"]*"`, `"type":"text","text":"Done."`}, [2]string{`_tokens":\d+`, `_tokens":9`}
+	want := edited(words, counts)
+	if want.Runs != 3 || want.Turns != 4 || want.Tools != 1 {
+		t.Fatalf("%+v", want)
+	}
+	for _, request := range []string{`"requestId":"req_1"`, `"version":"2.1.290"`} {
+		got := edited(words, counts, [2]string{`"id":"msg_[^"]*"`, `"id":"msg_1"`}, [2]string{`"requestId":"[^"]*"`, request}, [2]string{`toolu_01ForkT`, `call_1`})
+		if got != want {
+			t.Errorf("with %s: %+v, want %+v", request, got, want)
+		}
 	}
 }
 

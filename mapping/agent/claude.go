@@ -277,6 +277,12 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
+		if len(a.stop) > 0 && len(l.stop) > 0 && !bytes.Equal(a.stop, l.stop) && bytes.Equal(a.call, l.message) { // a gateway repeats ids
+			l.message = nil
+		}
+		if len(l.stop) > 0 {
+			a.stop = bytes.Clone(l.stop)
+		}
 		s.spend(a, l.message, &l.usage, len(l.Parent) > 0)
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {

@@ -41,6 +41,7 @@ type claudeAgent struct {
 	works          bool   // it has answered since an end of its task was reported
 	attempt        int64  // of the last retry
 	call           []byte // the id of its last model call
+	stop           []byte // why that stopped, if its rows say so
 	consulted      int    // how many other models that call has consulted
 	spent          Usage  // of that call, zero after a result
 }
