@@ -28,7 +28,7 @@ type claudeLine struct {
 	blocks         []line       // of the content
 	result         Tool         // what the line states of a call's outcome, besides the result that the model gets
 	toolUses       int64        // of a sub-agent
-	workflow       bool         // the call began a workflow, which starts sub-agents
+	workflow       []byte       // the id of the workflow that the call began, which starts sub-agents
 	thought        Instant      // how long the model has thought until then
 	lastTokens     int64        // that its last model call used
 	subagent       bool         // the task is a sub-agent
@@ -396,8 +396,11 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 			c.Task = wordOf(r)
 			c.Background = len(c.Task) > 0
 		case "workflowRunId", "taskId": // of a Workflow, or of an item in the agent's plan, which runs nothing
-			l.workflow = l.workflow || string(key) == "workflowRunId"
-			if id := wordOf(r); len(c.Task) == 0 {
+			id := wordOf(r)
+			if string(key) == "workflowRunId" {
+				l.workflow = id
+			}
+			if len(c.Task) == 0 {
 				c.Task = id
 			}
 		case "agentId":

@@ -94,8 +94,9 @@ type claudeLogSession struct {
 	runs    int                 // since the costs of the session were last stated
 	total   claudeTotal         // those costs
 	resumed bool                // the session goes on with another one's, whose costs it includes
-	flow    []byte              // the call of the workflow that runs
+	flow    []byte              // the call of the latest workflow that runs
 	flows   map[string]bool     // the calls of workflows
+	flowOf  map[string][]byte   // the same, by the workflow's id
 	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
 }
 
@@ -156,7 +157,7 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	}
 	s := d.logs[string(l.Session)]
 	if s == nil {
-		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, flows: map[string]bool{}, calls: map[string]bool{}, waits: map[string]*claudeWait{}}
+		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, flows: map[string]bool{}, flowOf: map[string][]byte{}, calls: map[string]bool{}, waits: map[string]*claudeWait{}}
 		remember(d.logs, l.Session, s)
 	}
 	if files := d.files[l.input]; !row.sidechain && !slices.Contains(files, s) {
@@ -655,12 +656,24 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
 			})
 		case b.Kind == ToolEnd && len(l.result.Task) > 0:
-			if s.started(l.result.Task, b.ID); l.workflow {
+			if s.started(l.result.Task, b.ID); len(l.workflow) > 0 {
 				s.flow = bytes.Clone(b.ID)
 				remember(s.flows, s.flow, true)
+				remember(s.flowOf, l.workflow, s.flow)
 			}
 		}
 	}
+}
+
+// workflowOf returns the call of the workflow that started the sub-agent with this log. No row says
+// which it is, but the log's folder does, in workflows/<id>. Otherwise it is the latest one that
+// runs, nil if none does.
+func (s *claudeLogSession) workflowOf(path string) []byte {
+	folder := filepath.Dir(path)
+	if call := s.flowOf[filepath.Base(folder)]; call != nil && filepath.Base(filepath.Dir(folder)) == "workflows" {
+		return call
+	}
+	return s.flow
 }
 
 // started records which call started a sub-agent.
@@ -682,7 +695,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		prompt := d.rows.hash(jsonscan.Unquote(firstText(l.blocks)))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
-		} else if call = s.flow; call == nil { // no row says which sub-agents a workflow starts
+		} else if call = s.workflowOf(l.path); call == nil {
 			call = append([]byte("sub-agent "), cmp.Or(string(row.agent), string(row.uuid))...)
 		}
 		s.started(row.agent, call)

@@ -32,6 +32,7 @@ type Line struct {
 	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
 	Arrival Instant // when the line came
 	Input   int     // which of the inputs that are read together it is from
+	Path    string  // of that input, if it is a session log
 
 	Recorded bool // Arrival is the line's place in a recording, not a time
 }

@@ -40,8 +40,9 @@ type line struct {
 
 	object   []byte // as it is written
 	ends     endings
-	input    int  // that the line is from
-	recorded bool // its arrival is a place, see Line
+	input    int    // that the line is from
+	path     string // of that input
+	recorded bool   // its arrival is a place, see Line
 }
 
 func (l *line) head() *line { return l }
