@@ -237,14 +237,14 @@ func change(text []byte, places []place, n int) []byte {
 
 // other returns another value than one.
 func other(value []byte, n int) string {
-	switch c := value[0]; {
-	case c == '"':
+	switch value[0] {
+	case '"':
 		return []string{`"error"`, `"failed"`, `"` + string(value[1:len(value)-1]) + `x"`}[n]
-	case c == 't':
+	case 't':
 		return "false"
-	case c == 'f':
+	case 'f':
 		return "true"
-	case c == 'n':
+	case 'n':
 		return []string{`"error"`, "7", "true"}[n]
 	}
 	return []string{"7", string(value) + "1", "0"}[n]

@@ -1,6 +1,9 @@
 package agent
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestProgram(t *testing.T) {
 	for command, want := range map[string]string{
@@ -56,6 +59,31 @@ func TestExitedAsReported(t *testing.T) {
 		var c Tool
 		if c.exitedAsReported([]byte(text)); c.Reason != want {
 			t.Errorf("%q: %q, want %q", text, c.Reason, want)
+		}
+	}
+}
+
+// TestStructuredOutcomes has calls whose result alone says that they failed.
+func TestStructuredOutcomes(t *testing.T) {
+	for flag, of := range map[string][2]string{
+		"pi": {
+			`{"type":"tool_execution_end","toolCallId":"t","toolName":"bash","result":{"content":[{"type":"text","text":"no"}],"structuredContent":{"exit_code":3}},"isError":false}` + "\n" +
+				`{"type":"message_start","message":{"role":"toolResult","toolCallId":"t","content":[],"timestamp":1790000000000}}`, "failure",
+		},
+		"codex": {
+			`{"type":"item.completed","item":{"id":"item_1","type":"mcp_tool_call","server":"s","tool":"find","result":{"content":[],"isError":true},"status":"completed"}}`, "error",
+		},
+	} {
+		d, got := Find(flag).New(), ""
+		for line := range strings.Lines(of[0]) {
+			for _, ev := range d.Decode(Line{Text: []byte(line)}, nil) {
+				if ev.Kind == ToolEnd {
+					got = ev.Tool.ErrorType
+				}
+			}
+		}
+		if got != of[1] {
+			t.Errorf("%s: %q, want %q", flag, got, of[1])
 		}
 	}
 }

@@ -176,3 +176,17 @@ func TestQwenResumes(t *testing.T) {
 		}
 	}
 }
+
+// The log says how long the model thought until a row, which is since its first token.
+func TestClaudeThinkingTime(t *testing.T) {
+	row := `{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"thinking","thinking":""}]},"thinkingDurationMs":605,"timestamp":"2026-11-28T09:00:02.105Z","sessionId":"s","uuid":"u","isSidechain":false}`
+	for _, ev := range claudeLog.New().Decode(Line{Text: []byte(row)}, nil) {
+		if ev.Kind == ThinkingMessage {
+			if ev.Time-ev.Start != 605*Milliseconds {
+				t.Errorf("it thought from %d to %d", ev.Start, ev.Time)
+			}
+			return
+		}
+	}
+	t.Error("it did not think")
+}
