@@ -68,9 +68,9 @@ func (c *Tool) exitedAsText(text []byte) {
 // exited without any output. Neither may say that the call failed.
 func (c *Tool) exitedAsReported(text []byte) {
 	after, ok := bytes.CutPrefix(text, []byte("Command exited with code: "))
-	if line := []byte(`\nExit Code: `); hasPrefix(text, "Command: ", "Directory: ", "Output: ") {
-		i := bytes.LastIndex(text, line) // the output may have such a line, too
-		after, ok = text[i+len(line):], i >= 0
+	line := []byte(`\nExit Code: `)
+	if i := bytes.LastIndex(text, line); i >= 0 && hasPrefix(text, "Command: ", "Directory: ", "Output: ") { // the output may have such a line, too
+		after, ok = text[i+len(line):], true
 	}
 	if code, rest, isCode := cutCode(after); ok && isCode && (len(rest) == 0 || hasPrefix(rest, `\nSignal: `, `\nBackground PIDs: `, `\nProcess Group PGID: `)) {
 		c.exited(code)

@@ -52,9 +52,10 @@ func TestExitedAsReported(t *testing.T) {
 		`Directory: /x\nOutput: no\nError: (none)\nExit Code: (none)`: "",
 		`Directory: /x\nOutput: no\nExit Code: 0\nSignal: (none)`:     "",
 		`Output: no\nExit Code: 2\nis what it said`:                   "", // a command's output
-		`The report:\nExit Code: 2`:                                   "",
-		`Command exited with code: 2`:                                 "exit code 2",
-		`Command exited with code: 2\nis what it said`:                "",
+		`Output: `:                                     "",
+		`The report:\nExit Code: 2`:                    "",
+		`Command exited with code: 2`:                  "exit code 2",
+		`Command exited with code: 2\nis what it said`: "",
 	} {
 		var c Tool
 		if c.exitedAsReported([]byte(text)); c.Reason != want {

@@ -81,23 +81,23 @@ func newClaudeLogDecoder() objectDecoder {
 // A claudeLogSession is what the rows of a session depend on, besides its claudeSession.
 type claudeLogSession struct {
 	logRun
-	begin   held            // the beginning of a run, if the model answers
-	asked   bool            // a prompt begins it: it is a run even if there is no answer
-	calls   map[string]bool // of the main agent in this run, without a result
-	called  bool            // the main agent has called a tool, and has not ended its answer
-	aside   held            // what sub-agents did since the end that is held back: a run ends before that
-	stops   bool            // rows of the main agent say why the model stopped
-	last    Instant         // when the main agent's latest row was written
-	waits   map[string]*claudeWait
-	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
-	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
-	runs    int                 // since the costs of the session were last stated
-	total   claudeTotal         // those costs
-	resumed bool                // the session goes on with another one's, whose costs it includes
-	flow    []byte              // the call of the latest workflow that runs
-	flows   map[string]bool     // the calls of workflows
-	flowOf  map[string][]byte   // the same, by the workflow's id
-	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
+	begin   held                   // the beginning of a run, if the model answers
+	asked   bool                   // a prompt begins it: it is a run even if there is no answer
+	calls   map[string]bool        // of the main agent in this run, without a result
+	called  bool                   // the main agent has called a tool, and has not ended its answer
+	aside   held                   // what sub-agents did since the end that is held back: a run ends before that
+	stops   bool                   // rows of the main agent say why the model stopped
+	last    Instant                // when the main agent's latest row was written
+	waits   map[string]*claudeWait // of the main agent, and of sub-agents by their calls
+	prompts map[uint64][][]byte    // the calls whose sub-agents have not said anything yet, by the hash of their prompts
+	agents  map[string][]byte      // the calls of sub-agents, by the sub-agent's id
+	runs    int                    // since the costs of the session were last stated
+	total   claudeTotal            // those costs
+	resumed bool                   // the session goes on with another one's, whose costs it includes
+	flow    []byte                 // the call of the latest workflow that runs
+	flows   map[string]bool        // the calls of workflows
+	flowOf  map[string][]byte      // the same, by the workflow's id
+	chains  map[string][]byte      // the same by the id of a sub-agent's row, in builds without ids of sub-agents
 }
 
 // A claudeWait is what an agent's model is to answer.
