@@ -96,25 +96,21 @@ func (c *account) addUsageTo(a *attributes) {
 
 // usageNames are the attributes of token counts and cost.
 type usageNames struct {
-	output, input, cacheRead, reasoning, cost string
-	cacheWrite                                []string
-	cacheWriteHour, webSearches               string
+	output, input, cacheRead, cacheWrite, reasoning, cost string
+	cacheWriteHour, webSearches                           string
 }
 
 var (
 	usageKeys = usageNames{
-		semconv.OutputTokens, semconv.InputTokens, semconv.CacheReadTokens, semconv.ReasoningTokens, semconv.UsageCost,
-		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens},
+		semconv.OutputTokens, semconv.InputTokens, semconv.CacheReadTokens, semconv.CacheWriteTokens, semconv.ReasoningTokens, semconv.UsageCost,
 		semconv.CacheWriteHour, semconv.WebSearches,
 	}
 	totalKeys = usageNames{
-		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageReasoning, semconv.UsageTotalCost,
-		[]string{semconv.UsageCacheWrite},
+		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageCacheWrite, semconv.UsageReasoning, semconv.UsageTotalCost,
 		semconv.UsageCacheWriteHour, semconv.UsageWebSearches,
 	}
 	sessionKeys = usageNames{
-		semconv.SessionOutput, semconv.SessionInput, semconv.SessionCacheRead, semconv.SessionReasoning, semconv.SessionCost,
-		[]string{semconv.SessionCacheWrite},
+		semconv.SessionOutput, semconv.SessionInput, semconv.SessionCacheRead, semconv.SessionCacheWrite, semconv.SessionReasoning, semconv.SessionCost,
 		"", "",
 	}
 )
@@ -128,9 +124,7 @@ func (a *attributes) usage(u *agent.Usage, keys *usageNames) {
 		if !u.OutputOnly {
 			a.int(keys.input, u.Input)
 			a.int(keys.cacheRead, u.CacheRead)
-			for _, key := range keys.cacheWrite {
-				a.int(key, u.CacheWrite)
-			}
+			a.int(keys.cacheWrite, u.CacheWrite)
 		}
 		for _, n := range []struct {
 			key   string

@@ -245,3 +245,27 @@ func TestHeldInBursts(t *testing.T) {
 		}
 	}
 }
+
+// Without deltas, only the result says when the first token of the run came.
+func TestFirstTokenOfRun(t *testing.T) {
+	at := now
+	m, err := mapping.New(mapping.Options{Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spans []*tracepb.Span
+	for _, line := range []string{
+		claudeInit,
+		`{"type":"assistant","message":{"id":"msg_1","model":"m","role":"assistant","content":[{"type":"text","text":"done"}]},"parent_tool_use_id":null,"uuid":"u"}`,
+		`{"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"first_content_frame_ms":700,"num_turns":1,"total_cost_usd":0.1,"uuid":"u"}`,
+	} {
+		spans = append(spans, decoded(t, m.Map([]byte(line+"\n")))...)
+		at = at.Add(time.Second)
+	}
+	spans = append(spans, decoded(t, m.Close(false))...)
+	for _, s := range spans {
+		if want := len(s.ParentSpanId) == 0; want != (attr(s, "spantee.first_chunk_ms").GetIntValue() == 700) {
+			t.Errorf("%s: first chunk after %d ms", s.Name, attr(s, "spantee.first_chunk_ms").GetIntValue())
+		}
+	}
+}

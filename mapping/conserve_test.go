@@ -119,6 +119,9 @@ func audit(agent string, in []byte) (l ledger) {
 			}
 		case v.Type == "stream_event" && v.Event.Type == "message_start":
 			streamed = v.Event.Message.ID
+			if u := v.Event.Message.Usage; u != nil && agent == "claude" { // it may break off before it states more
+				perCall[streamed] = u.tokens(agent)
+			}
 		case v.Type == "stream_event" && v.Event.Type == "message_delta":
 			perCall[streamed] = v.Event.Usage.tokens(agent)
 			l.exact = true

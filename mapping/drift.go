@@ -25,7 +25,9 @@ func (m *Mapper) UnknownTypes() []UnknownType { return slices.Clone(m.unknownTyp
 func (s *stream) unknown(a *agent.Agent, r *run, name string) {
 	s.stats.Unknown++
 	t := UnknownType{Agent: a.Name, Type: s.names.pass(name)}
-	if r != nil {
+	if r == nil {
+		s.between[a]++
+	} else {
 		r.counts.unknown++
 		if version := r.facts.Find(semconv.AgentVersion); version != nil {
 			t.Version = s.names.pass(string(version.Text))

@@ -2,12 +2,14 @@ package mapping_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 // What a later build of an agent prints is counted by type, and names nothing that may be
@@ -116,6 +118,29 @@ func TestUnknownTypes(t *testing.T) {
 			_, m := feed{}.spans(t, []byte(strings.Join(of.lines, "\n")+"\n"))
 			if diff := gocmp.Diff(of.want, m.UnknownTypes()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A run counts the unknown lines since the agent's last one, so that the runs count them all.
+func TestUnknownLinesOfRuns(t *testing.T) {
+	const dream = `{"type":"dream","session_id":"s","uuid":"u"}`
+	result := `{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"num_turns":1,"total_cost_usd":0.1,"session_id":"s","uuid":"u"}`
+	said := `{"type":"assistant","message":{"id":"m","model":"m","role":"assistant","content":[{"type":"text","text":"done"}]},"parent_tool_use_id":null,"session_id":"s","uuid":"u"}`
+	first := strings.Replace(claudeInit, `"type":"system"`, `"session_id":"s","type":"system"`, 1)
+	for name, process := range map[string]*mapping.Process{"a pipe": nil, "exec": {Agent: agent.Find("claude")}} {
+		t.Run(name, func(t *testing.T) {
+			f := feed{opts: mapping.Options{Agent: "claude", Process: process}, live: true, start: now}
+			spans, m := f.spans(t, stream(dream, first, dream, said, result, dream, dream, first, said, result))
+			var counts []int64
+			for _, s := range spans {
+				if n := attr(s, "spantee.unknown_lines"); n != nil {
+					counts = append(counts, n.GetIntValue())
+				}
+			}
+			if want := []int64{2, 2}; !slices.Equal(counts, want) || m.UnknownTypes()[0].Lines != 4 {
+				t.Errorf("the runs count %v unknown lines, want %v, the stream %+v", counts, want, m.UnknownTypes())
 			}
 		})
 	}

@@ -13,6 +13,8 @@ import (
 // are the Mapper's, whichever file their lines are in. Lines of different files have to
 // be mapped in the order of their timestamps.
 type Input struct {
+	Path string // of a session log
+
 	mapper *Mapper
 	number int // 0 for the stream
 	lines  lines
@@ -107,5 +109,5 @@ func (in *Input) takeLine(line, tail []byte) {
 			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
 		}
 	}
-	in.decodeWhole(agent.Line{Text: line, Tail: tail, Arrival: m.now, Input: in.number}, m.stats.Lines)
+	in.decodeWhole(agent.Line{Text: line, Tail: tail, Arrival: m.now, Input: in.number, Path: in.Path}, m.stats.Lines)
 }

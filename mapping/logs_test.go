@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -293,6 +294,77 @@ func TestForkAlone(t *testing.T) {
 	spans, _ := spansOfLogs(t, logs[len(logs)-1:], mapping.Options{})
 	if got := totalsOf(spans); got.Runs != 1 || got.Turns != 1 || got.Input != 700 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTwoWorkflows reads the logs of two workflows that run at once: each agent is below the call
+// of the workflow in whose folder its log is.
+func TestTwoWorkflows(t *testing.T) {
+	logs := logsIn(t, "../testdata/claude-log/workflow")
+	for i := range logs {
+		b, err := os.ReadFile(logs[i].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := slices.Collect(bytes.Lines(b)); !strings.Contains(logs[i].Path, "subagents") { // a second call behind the first
+			second := bytes.Join(rows[1:3], nil)
+			for _, edit := range [][2]string{{"00:04.000Z", "00:05.500Z"}, {"00:04.100Z", "00:05.700Z"}, {"toolu_wf", "toolu_wf2"}, {"wf_ab12", "wf_cd34"}, {`"id":"mw1"`, `"id":"mw1b"`}, {`"uuid":"0`, `"uuid":"a`}} {
+				second = bytes.ReplaceAll(second, []byte(edit[0]), []byte(edit[1]))
+			}
+			b = slices.Concat(bytes.Join(rows[:3], nil), second, bytes.Join(rows[3:], nil))
+		}
+		if strings.HasSuffix(logs[i].Path, "b1.jsonl") {
+			logs[i].Path = strings.Replace(logs[i].Path, "wf_ab12", "wf_cd34", 1)
+		}
+		logs[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+	}
+	spans, _ := spansOfLogs(t, logs, mapping.Options{})
+	byID := map[string]*tracepb.Span{}
+	for _, s := range spans {
+		byID[string(s.SpanId)] = s
+	}
+	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	var got []string
+	for _, s := range spans {
+		if above := byID[string(s.ParentSpanId)]; above != nil && s.Name == "invoke_agent subagent" {
+			got = append(got, times(above, began)+" > "+times(s, began))
+		}
+	}
+	slices.Sort(got)
+	want := []string{"background Workflow 4.100-60.000 > invoke_agent subagent 8.000-60.000", "background Workflow 5.700-60.000 > invoke_agent subagent 9.000-60.000"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestRepeatedIDs reads a fork in which all messages say the same. Gateways give all of them the
+// same ids: each is a model call all the same, unless it is copied.
+func TestRepeatedIDs(t *testing.T) {
+	edited := func(edits ...[2]string) totals {
+		logs := logsIn(t, "../testdata/claude-log/fork")
+		for i := range logs {
+			b, err := os.ReadFile(logs[i].Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, edit := range edits {
+				b = regexp.MustCompile(edit[0]).ReplaceAll(b, []byte(edit[1]))
+			}
+			logs[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+		}
+		spans, _ := spansOfLogs(t, logs, mapping.Options{})
+		return totalsOf(spans)
+	}
+	words, counts := [2]string{`"type":"text","text":"[^"]*"`, `"type":"text","text":"Done."`}, [2]string{`_tokens":\d+`, `_tokens":9`}
+	want := edited(words, counts)
+	if want.Runs != 3 || want.Turns != 4 || want.Tools != 1 {
+		t.Fatalf("%+v", want)
+	}
+	for _, request := range []string{`"requestId":"req_1"`, `"version":"2.1.290"`} {
+		got := edited(words, counts, [2]string{`"id":"msg_[^"]*"`, `"id":"msg_1"`}, [2]string{`"requestId":"[^"]*"`, request}, [2]string{`toolu_01ForkT`, `call_1`})
+		if got != want {
+			t.Errorf("with %s: %+v, want %+v", request, got, want)
+		}
 	}
 }
 

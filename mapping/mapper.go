@@ -44,7 +44,7 @@ func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{stream: stream{opts: opts, keys: map[runKey]bool{}, callers: map[string]*caller{}}}
+	m := &Mapper{stream: stream{opts: opts, keys: map[runKey]bool{}, callers: map[string]*caller{}, between: map[*agent.Agent]int{}}}
 	m.sessions = newSessions(&m.stream)
 	m.names = newNames(opts.Redactor)
 	var err error

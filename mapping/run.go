@@ -199,6 +199,9 @@ func (r *run) finish(at moment, end *agent.Event) {
 			r.closeIdle(inv, latest)
 		}
 	}
+	if first := end.FirstToken; first > 0 && first < end.Length && r.main.firstChunk.isZero() {
+		r.main.firstChunk = at.minus(end.Length - first)
+	}
 	r.takeFacts(end.Facts)
 	if end.Usage != nil {
 		r.reported = end.Usage

@@ -84,6 +84,7 @@ func (m *Mapper) readLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 			in := inputs[r]
 			if in == nil {
 				in = m.Input()
+				in.Path = r.Path
 				inputs[r] = in
 			}
 			if !r.AtEnd() {

@@ -257,6 +257,8 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		ss.stream.stats.Generation++
 		ss.stream.stats.Agent, ss.stream.stats.Session = s.agent.Name, s.id
 		s.run = ss.nextRun(s, ev.Arrival)
+		s.run.counts.unknown = ss.stream.between[s.agent]
+		delete(ss.stream.between, s.agent)
 		s.evicted = false
 	}
 	s.run.apply(ev)

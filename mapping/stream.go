@@ -29,6 +29,7 @@ type stream struct {
 	stats        Stats
 	callers      map[string]*caller // of the latest sub-agents, by callKey
 	unknownTypes []UnknownType
+	between      map[*agent.Agent]int // lines of unknown types that came outside of runs, which the agent's next run counts
 	untraced     struct{ bytes, lines int64 }
 	lastWords    []byte // the last line, if it is not JSON: agents print why they died
 	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open

@@ -343,10 +343,10 @@ func (p *price) of(u *usage) float64 {
 }
 
 // judgeChats wants a chat for each answer, and for a last call that failed. What was asked
-// again is an event of its chat.
+// again is an event of its chat, or that of the next one if what failed is a chat, too.
 func (k *keptRun) judgeChats(v *verdict, spans []*span) {
 	last := map[string]*request{}
-	want, again := 0, 0
+	want, broken, again := 0, 0, 0
 	for _, r := range k.own() {
 		if before := last[r.Of]; before != nil && before.failed() {
 			again++
@@ -359,18 +359,25 @@ func (k *keptRun) judgeChats(v *verdict, spans []*span) {
 	for _, r := range last {
 		if r.failed() {
 			want++
+			broken++
 		}
 	}
-	chats, retries := 0, 0
+	chats, failed, retries := 0, 0, 0
 	for _, s := range spans {
 		if s.is("chat") {
 			chats++
+			if s.Failed {
+				failed++
+			}
 			for _, e := range s.Events {
 				if strings.HasPrefix(e, "retry") || e == "connection.lost" {
 					retries++
 				}
 			}
 		}
+	}
+	if repeated := failed - broken; repeated > 0 && repeated <= again {
+		chats -= repeated
 	}
 	if chats != want {
 		v.wrong(cellChats, "%d, want %d", chats, want)
@@ -475,7 +482,8 @@ func (k *keptRun) toolName(way string, c call) string {
 	return c.Tool
 }
 
-// judgeNesting wants each sub-agent's steps under the call that started it.
+// judgeNesting wants each sub-agent's steps under the call that started it, or under what that left
+// running.
 func (k *keptRun) judgeNesting(v *verdict, spans []*span) {
 	asked := map[string]bool{}
 	for _, r := range k.own() {
@@ -488,7 +496,7 @@ func (k *keptRun) judgeNesting(v *verdict, spans []*span) {
 	}
 	nested := 0
 	for _, s := range spans {
-		if !s.is("execute_tool") {
+		if !s.is("execute_tool") && !s.is("background ") {
 			continue
 		}
 		for _, c := range s.Children {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -251,6 +252,40 @@ func TestExceptions(t *testing.T) {
 	}
 	if _, err := readExceptions(exceptionsText); err != nil {
 		t.Errorf("exceptions.txt: %v", err)
+	}
+}
+
+// A member with a telling name is unread if no span changes with it.
+func TestUnread(t *testing.T) {
+	k, err := readRun("testdata/kept/codex/fail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := recordedBy(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = files[:1] // what it printed
+	before, err := unread(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const planted = "stream turn.completed usage.retry_count"
+	files[0].text = bytes.Replace(files[0].text, []byte(`"usage":{`), []byte(`"usage":{"retry_count":1,`), 1)
+	after, err := unread(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.Sorted(slices.Values(append(before, planted))); !slices.Equal(after, want) || slices.Contains(after, "stream turn.completed usage.input_tokens") {
+		t.Errorf("unread are %q, want %q", after, want)
+	}
+	if _, err := readReasons(unreadText); err != nil {
+		t.Errorf("unread.txt: %v", err)
+	}
+	for _, wrong := range []string{"codex stream a b", "codex stream a: why", "codex stream a b c: why"} {
+		if _, err := readReasons(wrong); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
 	}
 }
 

@@ -72,6 +72,11 @@ func report(results []*result, p *plan) error {
 	if err != nil {
 		return err
 	}
+	unread, err := printUnread(os.Stdout, results, p.Choice.whole())
+	if err != nil {
+		return err
+	}
+	right = right && !unread
 	if p.Accept {
 		if err := accept(results); err != nil {
 			return err

@@ -17,7 +17,7 @@ function usageOf(chat) {
   const usage = (key) => chat.attributes[`gen_ai.usage.${key}`] ?? 0;
   return {
     input: usage('input_tokens'), output: usage('output_tokens'),
-    cacheRead: usage('cache_read.input_tokens'), cacheWrite: usage('cache_creation.input_tokens'),
+    cacheRead: usage('cache_read.input_tokens'), cacheWrite: usage('cache_write.input_tokens'),
   };
 }
 

@@ -99,7 +99,7 @@ class Comparison {
     this.same('input tokens', run.tokens.input, a[`${prefix}input_tokens`]);
     this.same('output tokens', run.tokens.output, a[`${prefix}output_tokens`]);
     this.same('tokens from the cache', run.tokens.cacheRead, a[`${prefix}cache_read.input_tokens`]);
-    this.same('tokens to the cache', run.tokens.cacheWrite, a[`${prefix}cache_creation.input_tokens`]);
+    this.same('tokens to the cache', run.tokens.cacheWrite, a[`${prefix}cache_write.input_tokens`]);
   }
 
   compareTurns(run, root, family) {

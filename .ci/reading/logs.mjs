@@ -62,6 +62,7 @@ function claude(files) {
   }
   const runs = [], agents = new Map(), owners = new Map(), threads = new Map();
   for (const row of all) {
+    row.isSidechain ||= row.type === 'api-request' && row.agentId !== undefined;
     if (row.type === 'progress' && row.data?.agentId) owners.set(row.data.agentId, row.parentToolUseID);
     const result = blocks(row).find((block) => block.type === 'tool_result');
     if (result && row.toolUseResult?.agentId) owners.set(row.toolUseResult.agentId, result.tool_use_id);

@@ -92,9 +92,11 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 				go func() { cmd.stdout.ReadFrom(out) }()
 				in.Write(bytes.Join(lines[:len(lines)-rest], nil))
 				awaitFile(t, state, "agent.name") // all that ended is written at once
-				logs, err := filepath.Glob(filepath.Join(state, "spantee", "spool", "*.log"))
-				if err != nil || len(logs) != 1 {
-					t.Fatal(logs, err)
+				var logs []string
+				for len(logs) == 0 { // a log gets its name once it is written
+					var err error
+					logs, err = filepath.Glob(filepath.Join(state, "spantee", "spool", "[0-9]*.log"))
+					must(t, err)
 				}
 				disturb(t, logs[0])
 				in.Write(bytes.Join(lines[len(lines)-rest:], nil))

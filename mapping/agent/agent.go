@@ -132,7 +132,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	for r := &d.r; !r.End(); {
 		reader := d.begin(r.I == 0)
 		l := reader.head()
-		l.Arrival, l.input, l.recorded = text.Arrival, text.Input, text.Recorded
+		l.Arrival, l.input, l.path, l.recorded = text.Arrival, text.Input, text.Path, text.Recorded
 		l.ends = d.Agent.ends
 		start := r.I
 		for key := range r.Members() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,14 +53,39 @@ func (c *Tool) exited(code int64) {
 func (c *Tool) exitedAsText(text []byte) {
 	after, ok := bytes.CutPrefix(text, []byte("Exit code")) // the output that follows may name others
 	if !ok {
+		after, ok = bytes.CutPrefix(text, []byte("Exit Code"))
+	}
+	if !ok {
 		_, after, ok = bytes.Cut(text, []byte("exited with code"))
 	}
-	after = bytes.TrimLeft(after, ": ")
-	digits := bytes.TrimLeft(after, "0123456789")
-	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
-	if ok && err == nil {
+	if code, _, isCode := cutCode(bytes.TrimLeft(after, ": ")); ok && isCode {
 		c.exited(code)
 	}
+}
+
+// exitedAsReported records the exit code in what Gemini CLI and Qwen Code write of a command: a
+// report such as "Output: ..\nError: (none)\nExit Code: 3\nSignal: (none)", or, in a stream, that it
+// exited without any output. Neither may say that the call failed.
+func (c *Tool) exitedAsReported(text []byte) {
+	after, ok := bytes.CutPrefix(text, []byte("Command exited with code: "))
+	line := []byte(`\nExit Code: `)
+	if i := bytes.LastIndex(text, line); i >= 0 && hasPrefix(text, "Command: ", "Directory: ", "Output: ") { // the output may have such a line, too
+		after, ok = text[i+len(line):], true
+	}
+	if code, rest, isCode := cutCode(after); ok && isCode && (len(rest) == 0 || hasPrefix(rest, `\nSignal: `, `\nBackground PIDs: `, `\nProcess Group PGID: `)) {
+		c.exited(code)
+	}
+}
+
+// cutCode cuts the exit code off the beginning of a text.
+func cutCode(text []byte) (code int64, rest []byte, ok bool) {
+	rest = bytes.TrimLeft(text, "0123456789")
+	code, err := strconv.ParseInt(string(text[:len(text)-len(rest)]), 10, 32)
+	return code, rest, err == nil
+}
+
+func hasPrefix(text []byte, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(text, []byte(p)) })
 }
 
 // exitedAsMarked records an exit code that stands in a mark at the end of a command's output,
@@ -68,7 +94,7 @@ func (c *Tool) exitedAsMarked(output []byte) {
 	output = bytes.TrimSpace(output)
 	mark := output[max(0, bytes.LastIndexByte(output, '<')):]
 	if _, code, ok := bytes.Cut(bytes.TrimSuffix(mark, []byte(">")), []byte(" with exit code ")); ok && len(mark) > 0 && mark[0] == '<' && mark[len(mark)-1] == '>' {
-		if n, err := strconv.ParseInt(string(code), 10, 32); err == nil {
+		if n, rest, isCode := cutCode(code); isCode && len(rest) == 0 {
 			c.exited(n)
 		}
 	}
@@ -90,6 +116,7 @@ func (c *Tool) failedAs(name string, text []byte) {
 		c.ErrorText = resultText(c.Result)
 	}
 	c.exitedAsText(c.ErrorText)
+	c.exitedAsReported(c.ErrorText)
 }
 
 // brokenOff records that a command did not run to its end, which pi says in its output only.
@@ -100,6 +127,11 @@ func (c *Tool) brokenOff() {
 	case bytes.Contains(text, []byte("Command timed out after ")):
 		c.ErrorType, c.Reason = "timeout", "timeout"
 	}
+}
+
+// noSuchTool records that the call's tool does not exist.
+func (c *Tool) noSuchTool() {
+	c.ErrorType, c.Reason = semconv.ErrorToolNotFound, "there is no such tool"
 }
 
 // rejected records that the call was rejected.

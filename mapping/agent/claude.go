@@ -58,6 +58,7 @@ type claudeDialect struct {
 	finalUsage     bool   // the last usage of a call is final, although callIDs
 	resumable      bool   // see claudeSession
 	inputHasCached bool   // the input tokens include the cached ones
+	sessionUsage   bool   // after a resume, a result states what the session has used
 	apiError       string // a text with this prefix is an error, not an answer
 }
 
@@ -89,7 +90,9 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	l.Kind = Ignored
 	switch string(l.typ) {
 	case "system":
-		d.system()
+		if d.system(); l.Notice == semconv.EventRetry {
+			dst = d.session(&l.Event).agent(l.Parent).breakOff(&l.Event, dst)
+		}
 	case "assistant":
 		return d.assistant(dst)
 	case "user":
@@ -149,7 +152,7 @@ func (d *claudeDecoder) system() {
 		if l.Failed = outcome != nil && string(outcome.Text) != "success"; l.Failed {
 			l.Status = string(outcome.Text)
 		}
-	case "api_retry":
+	case "api_retry", "retry": // the latter is Qwen Code's
 		l.Kind, l.Notice = Notice, semconv.EventRetry
 		l.Facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.fault))))
 	case "compact_boundary":
@@ -274,6 +277,12 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
+		if len(a.stop) > 0 && len(l.stop) > 0 && !bytes.Equal(a.stop, l.stop) && bytes.Equal(a.call, l.message) { // a gateway repeats ids
+			l.message = nil
+		}
+		if len(l.stop) > 0 {
+			a.stop = bytes.Clone(l.stop)
+		}
 		s.spend(a, l.message, &l.usage, len(l.Parent) > 0)
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
@@ -288,7 +297,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	before := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.Kind, ev.Text, ev.ID, ev.Tool = b.Kind, b.Text, b.ID, nil
+		ev.Kind, ev.Text, ev.ID, ev.Tool, ev.Start = b.Kind, b.Text, b.ID, nil, 0
 		switch b.Kind {
 		case TextMessage:
 			if len(l.Parent) == 0 {
@@ -302,6 +311,8 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case ThinkingMessage:
 			if streamedThinking {
 				ev.Kind, a.thinking = ThinkingEnd, false
+			} else if l.thought > 0 && l.Time > 0 {
+				ev.Start = l.Time - l.thought
 			}
 		case ToolStart:
 			if b.tool().loadsSkill(); string(b.typ) == "server_tool_use" && len(l.others) > 0 && !strings.HasPrefix(b.Tool.Name, "web_") {
@@ -345,7 +356,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 	l := &d.line
 	ev := l.Event
 	ev.Model = nil
-	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.fault)), "api_error")
+	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.fault)), claudeAPIError)
 	if len(l.Parent) == 0 {
 		s.fault = ev.Status
 		report := ev
@@ -460,6 +471,9 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 			l.Usage = a.usage.copied()
 		}
 	case "message_stop":
+		if l.abandoned {
+			return a.breakOff(&l.Event, dst)
+		}
 		if !a.over { // the usage of the call is still unknown
 			l.Kind, l.ModelCallID, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
 		}
@@ -474,6 +488,21 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	}
 	return append(dst, l.Event)
 }
+
+// breakOff appends the end of a message that was streamed and broke off, if there is one. The agent
+// repeats the model call, as another call.
+func (a *claudeAgent) breakOff(at *Event, dst []Event) []Event {
+	if len(a.message) == 0 || a.over {
+		return dst
+	}
+	a.over = true
+	return append(dst, Event{
+		Kind: TurnEnd, Session: at.Session, Parent: at.Parent, Time: at.Time, ModelCallID: a.message, Failed: true, Status: claudeAPIError,
+	})
+}
+
+// claudeAPIError is the type of an error of the API that has no other.
+const claudeAPIError = "api_error"
 
 // call returns the id of the model call that an agent is streaming.
 func (d *claudeDecoder) call(a *claudeAgent) []byte {

@@ -28,11 +28,13 @@ type claudeLine struct {
 	blocks         []line       // of the content
 	result         Tool         // what the line states of a call's outcome, besides the result that the model gets
 	toolUses       int64        // of a sub-agent
-	workflow       bool         // the call began a workflow, which starts sub-agents
+	workflow       []byte       // the id of the workflow that the call began, which starts sub-agents
+	thought        Instant      // how long the model has thought until then
 	lastTokens     int64        // that its last model call used
 	subagent       bool         // the task is a sub-agent
 
 	eventType, deltaType []byte // of a stream_event
+	abandoned            bool   // the message that is streamed broke off
 	calls                bool   // the block of content that begins is a tool call
 
 	denials  []claudeDenial
@@ -49,6 +51,8 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.Parent = readID(r)
 	case "event":
 		l.streamEvent(r)
+	case "abandoned_blocks":
+		l.abandoned = isSet(r.Raw())
 	case "message":
 		if r.Peek() == '"' {
 			l.fault = r.Str()
@@ -77,8 +81,9 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "end_time":
 		l.ended = millis(r)
 	case "error":
-		if text, _ := readFailure(r); len(text) > 0 {
-			l.fault = text
+		f := readFault(r)
+		if l.Facts.status(f.status); len(f.text) > 0 {
+			l.fault = f.text
 		}
 	case "errors":
 		for range r.Elements() {
@@ -106,6 +111,10 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		if !l.inputHasCached {
 			l.usage.addCached()
 		}
+	case "thinkingDurationMs", "thinking_duration_ms":
+		l.thought = millis(r)
+	case "first_content_frame_ms":
+		l.FirstToken = millis(r)
 	case "task_type":
 		l.subagent = string(r.Str()) == "local_agent"
 	case "modelUsage":
@@ -334,6 +343,7 @@ func (t *Tool) loadsSkill() {
 func (t *Tool) endedInClaude(failed bool) {
 	if !failed {
 		t.failedAsCoded()
+		t.exitedAsReported(resultText(t.Result))
 		return
 	}
 	t.failedAs("", nil)
@@ -386,8 +396,11 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 			c.Task = wordOf(r)
 			c.Background = len(c.Task) > 0
 		case "workflowRunId", "taskId": // of a Workflow, or of an item in the agent's plan, which runs nothing
-			l.workflow = l.workflow || string(key) == "workflowRunId"
-			if id := wordOf(r); len(c.Task) == 0 {
+			id := wordOf(r)
+			if string(key) == "workflowRunId" {
+				l.workflow = id
+			}
+			if len(c.Task) == 0 {
 				c.Task = id
 			}
 		case "agentId":

@@ -81,21 +81,29 @@ func newClaudeLogDecoder() objectDecoder {
 // A claudeLogSession is what the rows of a session depend on, besides its claudeSession.
 type claudeLogSession struct {
 	logRun
-	begin   held                // the beginning of a run, if the model answers
-	asked   bool                // a prompt begins it: it is a run even if there is no answer
-	calls   map[string]bool     // of the main agent in this run, without a result
-	called  bool                // the main agent has called a tool, and has not ended its answer
-	aside   held                // what sub-agents did since the end that is held back: a run ends before that
-	stops   bool                // rows of the main agent say why the model stopped
-	last    Instant             // when the main agent's latest row was written
-	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
-	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
-	runs    int                 // since the costs of the session were last stated
-	total   claudeTotal         // those costs
-	resumed bool                // the session goes on with another one's, whose costs it includes
-	flow    []byte              // the call of the workflow that runs
-	flows   map[string]bool     // the calls of workflows
-	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
+	begin   held                   // the beginning of a run, if the model answers
+	asked   bool                   // a prompt begins it: it is a run even if there is no answer
+	calls   map[string]bool        // of the main agent in this run, without a result
+	called  bool                   // the main agent has called a tool, and has not ended its answer
+	aside   held                   // what sub-agents did since the end that is held back: a run ends before that
+	stops   bool                   // rows of the main agent say why the model stopped
+	last    Instant                // when the main agent's latest row was written
+	waits   map[string]*claudeWait // of the main agent, and of sub-agents by their calls
+	prompts map[uint64][][]byte    // the calls whose sub-agents have not said anything yet, by the hash of their prompts
+	agents  map[string][]byte      // the calls of sub-agents, by the sub-agent's id
+	runs    int                    // since the costs of the session were last stated
+	total   claudeTotal            // those costs
+	resumed bool                   // the session goes on with another one's, whose costs it includes
+	flow    []byte                 // the call of the latest workflow that runs
+	flows   map[string]bool        // the calls of workflows
+	flowOf  map[string][]byte      // the same, by the workflow's id
+	chains  map[string][]byte      // the same by the id of a sub-agent's row, in builds without ids of sub-agents
+}
+
+// A claudeWait is what an agent's model is to answer.
+type claudeWait struct {
+	since    Instant // when it was written, 0 if it is a copy
+	answered bool    // by a row that is none
 }
 
 // A claudeRow is what a row states besides the line of the stream.
@@ -104,6 +112,7 @@ type claudeRow struct {
 	uuid, parent []byte
 	agent        []byte // the id of the sub-agent whose row it is
 	sidechain    bool   // it is a sub-agent's
+	answers      bool   // the model may have said this just now
 	asks         bool   // of an api-request: the main agent's model is asked
 	request      []byte // the id of the request to the model
 	queued       []byte // what the user, or the program in the user's name, told an agent at work
@@ -148,7 +157,7 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	}
 	s := d.logs[string(l.Session)]
 	if s == nil {
-		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, flows: map[string]bool{}, calls: map[string]bool{}}
+		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}, flows: map[string]bool{}, flowOf: map[string][]byte{}, calls: map[string]bool{}, waits: map[string]*claudeWait{}}
 		remember(d.logs, l.Session, s)
 	}
 	if files := d.files[l.input]; !row.sidechain && !slices.Contains(files, s) {
@@ -163,7 +172,19 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 			l.Among = row.agent
 		}
 	}
-	switch again := d.writtenAgain(s); {
+	wait := recall(s.waits, l.Parent)
+	row.answers = wait.since > 0 && (wait.answered || l.Time-wait.since >= leastCall) && (row.sidechain || len(s.end) == 0)
+	again := d.writtenAgain(s)
+	switch string(l.typ) {
+	case "user", "api-request":
+		*wait = claudeWait{since: l.Time}
+		if again {
+			wait.since = 0
+		}
+	case "assistant":
+		wait.answered = wait.answered || !again
+	}
+	switch {
 	case again && !row.sidechain && string(l.typ) == "assistant":
 		s.forget()
 	case again:
@@ -220,7 +241,9 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.version = wordOf(r)
 	case "cwd":
 		row.cwd = r.Str()
-	case "thread": // of an api-request
+	case "params": // of an api-request
+		readMember(r, "model", func() { row.Model = jsonscan.Unquote(r.Str()) })
+	case "thread":
 		readMember(r, "type", func() { row.asks = string(r.Str()) == "none" })
 	case "parentToolUseID":
 		row.agentCall = readID(r)
@@ -262,14 +285,12 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 // asked appends that the agent asks its model. Other requests, such as those for titles, are
 // not the main agent's or come when no run is open.
 func (d *claudeLogDecoder) asked(s *claudeLogSession, dst []Event) []Event {
-	ev := d.event(TurnStart)
-	ev.Asks = true
 	switch {
 	case !d.row.asks:
 	case s.running && len(s.end) == 0:
-		return append(dst, ev)
+		return append(dst, d.asks())
 	case s.asked:
-		s.begin = append(s.begin, hold(ev)...)
+		s.begin = append(s.begin, hold(d.asks())...)
 	}
 	return dst
 }
@@ -327,8 +348,17 @@ func (d *claudeLogDecoder) subagent(dst []Event) []Event {
 			return dst
 		}
 		return d.assistant(dst)
+	case "api-request":
+		return append(dst, d.asks())
 	}
 	return d.other(dst)
+}
+
+// asks returns that an agent asks its model.
+func (d *claudeLogDecoder) asks() Event {
+	ev := d.event(TurnStart)
+	ev.Asks, ev.Model, ev.Parent, ev.Among = true, d.line.Model, d.line.Parent, d.line.Among
+	return ev
 }
 
 // copied reports whether the row repeats a model call of another session or agent.
@@ -337,27 +367,38 @@ func (d *claudeLogDecoder) copied() bool {
 	if len(l.message) == 0 {
 		return false
 	}
-	own := d.calls.hash(l.Session, l.Parent)
-	owner, _ := d.calls.keep(d.calls.hash(l.message, d.row.request, l.content), own) // gateways repeat ids
-	return owner != own
+	own, at := d.calls.hash(l.Session, l.Parent), fmt.Append(nil, l.Time)
+	owner, _ := d.calls.keep(d.calls.hash(l.message, d.row.request, l.content), own)
+	then, _ := d.calls.keep(d.calls.hash(l.message, d.row.request, l.content, at), own)
+	return owner != own && (then != own || !d.row.answers)
 }
 
 // writtenAgain reports whether a message was read in a row with another id: builds write
-// rows again at a resume, or copy them into another session.
+// rows again at a resume, or copy them into another session, all at once. Gateways repeat the ids of
+// messages, and models what they say: what a model has had the time to say is no copy.
 func (d *claudeLogDecoder) writtenAgain(s *claudeLogSession) bool {
 	l, row := &d.line, &d.row
 	var id uint64
+	isNew := false
 	switch {
 	case len(l.content) == 0:
 		return false
 	case len(l.message) > 0: // a row whose counts have grown says more
-		id = d.rows.hash(l.message, row.request, l.Parent, l.content, fmt.Append(nil, l.usage.Input, l.usage.Output))
+		said := [][]byte{l.message, row.request, l.Parent, l.content, fmt.Append(nil, l.usage.Input, l.usage.Output)}
+		id = d.rows.hash(said...)
+		then := d.isCopy(s, d.rows.hash(append(said, fmt.Append(nil, l.Time))...))
+		isNew = row.answers && !then
 	case l.blocks != nil && l.blocks[0].Kind == ToolEnd:
 		id = d.rows.hash([]byte("result"), l.content)
+		_, isNew = d.session(&l.Event).calls[string(l.blocks[0].ID)] // its call is open
 	case row.sidechain || len(row.parent) == 0: // several may get the same prompt at once
 		return false
 	default:
 		id = d.rows.hash([]byte("said"), l.content, fmt.Append(nil, l.Time))
+	}
+	if isNew {
+		d.rows.keep(id, d.rows.hash(l.Session))
+		return false
 	}
 	return d.isCopy(s, id)
 }
@@ -615,12 +656,24 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
 			})
 		case b.Kind == ToolEnd && len(l.result.Task) > 0:
-			if s.started(l.result.Task, b.ID); l.workflow {
+			if s.started(l.result.Task, b.ID); len(l.workflow) > 0 {
 				s.flow = bytes.Clone(b.ID)
 				remember(s.flows, s.flow, true)
+				remember(s.flowOf, l.workflow, s.flow)
 			}
 		}
 	}
+}
+
+// workflowOf returns the call of the workflow that started the sub-agent with this log. No row says
+// which it is, but the log's folder does, in workflows/<id>. Otherwise it is the latest one that
+// runs, nil if none does.
+func (s *claudeLogSession) workflowOf(path string) []byte {
+	folder := filepath.Dir(path)
+	if call := s.flowOf[filepath.Base(folder)]; call != nil && filepath.Base(filepath.Dir(folder)) == "workflows" {
+		return call
+	}
+	return s.flow
 }
 
 // started records which call started a sub-agent.
@@ -642,7 +695,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		prompt := d.rows.hash(jsonscan.Unquote(firstText(l.blocks)))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
-		} else if call = s.flow; call == nil { // no row says which sub-agents a workflow starts
+		} else if call = s.workflowOf(l.path); call == nil {
 			call = append([]byte("sub-agent "), cmp.Or(string(row.agent), string(row.uuid))...)
 		}
 		s.started(row.agent, call)

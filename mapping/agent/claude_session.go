@@ -41,6 +41,7 @@ type claudeAgent struct {
 	works          bool   // it has answered since an end of its task was reported
 	attempt        int64  // of the last retry
 	call           []byte // the id of its last model call
+	stop           []byte // why that stopped, if its rows say so
 	consulted      int    // how many other models that call has consulted
 	spent          Usage  // of that call, zero after a result
 }
@@ -267,7 +268,10 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Models = append(ev.Models, m)
 		}
 	}
-	if l.usage.Known || l.usage.CostKnown {
+	switch {
+	case d.sessionUsage && d.resumes:
+		ev.SessionUsage = l.usage.copied()
+	case l.usage.Known || l.usage.CostKnown:
 		ev.Usage = l.usage.copied()
 	}
 	if total.apiMillis > 0 || l.total.apiMillis > 0 {
@@ -288,7 +292,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		case s.fault != "":
 			ev.Status = s.fault
 		case d.isAPIError(ev.Text):
-			ev.Status = "api_error"
+			ev.Status = claudeAPIError
 		default:
 			ev.Status = semconv.ErrorOther
 		}

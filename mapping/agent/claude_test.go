@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -159,4 +160,33 @@ func TestClaudeSkill(t *testing.T) {
 			t.Errorf("%s: %+v", input, tool)
 		}
 	}
+}
+
+// Qwen Code states the tokens of the session, which only its command says that it resumes.
+func TestQwenResumes(t *testing.T) {
+	for command, resumes := range map[string]bool{"qwen -p x": false, "qwen -p x --continue": true, "qwen --resume=6b2f -p x": true} {
+		d := qwen.New()
+		d.Started(1, qwen.Resumes(strings.Fields(command)))
+		events := d.Decode(Line{Text: []byte(`{"type":"result","subtype":"success","is_error":false,"session_id":"s","usage":{"input_tokens":9,"output_tokens":2}}`)}, nil)
+		if len(events) != 1 {
+			t.Fatalf("%s: %+v", command, events)
+		}
+		if run, session := events[0].Usage, events[0].SessionUsage; (run == nil) != resumes || (session != nil) != resumes {
+			t.Errorf("%s: the run's is %+v, the session's %+v", command, run, session)
+		}
+	}
+}
+
+// The log says how long the model thought until a row, which is since its first token.
+func TestClaudeThinkingTime(t *testing.T) {
+	row := `{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"thinking","thinking":""}]},"thinkingDurationMs":605,"timestamp":"2026-11-28T09:00:02.105Z","sessionId":"s","uuid":"u","isSidechain":false}`
+	for _, ev := range claudeLog.New().Decode(Line{Text: []byte(row)}, nil) {
+		if ev.Kind == ThinkingMessage {
+			if ev.Time-ev.Start != 605*Milliseconds {
+				t.Errorf("it thought from %d to %d", ev.Start, ev.Time)
+			}
+			return
+		}
+	}
+	t.Error("it did not think")
 }

@@ -244,6 +244,8 @@ func (l *codexLine) item(r *jsonscan.Reader, key []byte) {
 			l.tool().exited(code)
 		}
 	case "result", "agents_states":
+		again := *r
+		readMember(&again, "isError", func() { l.Failed = again.Bool() })
 		l.tool().readResult(r)
 	case "error":
 		l.tool().ErrorText, _ = readFailure(r)
@@ -385,18 +387,18 @@ func (l *codexLine) finishTool(itemType []byte) {
 		c.Result, c.OutcomeFacts = nil, nil
 	case l.Status == "declined":
 		c.rejected()
-	case l.Status == "failed", len(c.ErrorText) > 0:
+	case l.Status == "failed", l.Failed, len(c.ErrorText) > 0:
 		c.failed()
 	}
 	c.finish()
 }
 
-// codexStatus records the HTTP status that an error's text states, as in "unexpected status
+// codexStatus records the HTTP status that only an error's text states, as in "unexpected status
 // 401 Unauthorized: .." and "exceeded retry limit, last status: 429 Too Many Requests".
 func (f *Facts) codexStatus(text []byte) {
 	for _, before := range []string{"unexpected status ", "last status: "} {
 		_, rest, ok := bytes.Cut(text, []byte(before))
-		if status, _ := (&jsonscan.Reader{B: rest[:min(len(rest), 3)]}).Int(); ok && status >= 100 {
+		if status, _ := (&jsonscan.Reader{B: rest[:min(len(rest), 3)]}).Int(); ok && status >= 100 && f.Find(semconv.HTTPResponseStatus) == nil {
 			f.int(semconv.HTTPResponseStatus, status)
 		}
 	}

@@ -14,16 +14,16 @@ func (d *codexDecoder) learn(session string, since Instant, rows []byte) (start 
 	log := newCodexLogDecoder()
 	decoder := Decoder{Agent: &codexLog, objectDecoder: log}
 	var events []Event
-	var before Usage
+	var total, before Usage
 	for row := range bytes.Lines(rows) {
 		events = decoder.Decode(Line{Text: row}, events[:0])
-		if log.line.Time < since && log.line.total.Known {
-			before = log.line.total
-		}
 		for _, ev := range events {
 			if ev.Kind == RunStart && ev.Time >= since && string(ev.Session) == session && len(ev.Parent) == 0 && len(ev.Model) > 0 {
-				start, ok = ev.Kept(), true
+				start, ok, before = ev.Kept(), true, total
 			}
+		}
+		if log.line.total.Known {
+			total = log.line.total
 		}
 	}
 	if known := d.used[session]; ok && before.Input >= known.Input && before.Output >= known.Output {

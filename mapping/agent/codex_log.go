@@ -593,7 +593,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	case bytes.Contains(head[:min(len(head), 200)], []byte("rejected by user")):
 		c.rejected()
 	case bytes.HasPrefix(text, []byte("unsupported ")) && bytes.Contains(head, []byte("call: ")):
-		c.ErrorType, c.Reason = semconv.ErrorToolNotFound, "there is no such tool"
+		c.noSuchTool()
 	case bytes.HasPrefix(text, []byte("aborted")), !headed && bytes.Contains(head, []byte(`\naborted by user`)):
 		c.failed()
 		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"

@@ -63,7 +63,7 @@ type copilotDecoder struct {
 	calls   map[string]*copilotCall // the current model calls, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
-	agents  map[string]string       // how sub-agents ended, by the calls that started them: "incomplete" if they have not
+	agents  map[string]copilotAgent // how sub-agents ended, by the calls that started them
 	names   map[string]string       // of the tools that messages ask for, by call
 	running map[string]bool         // tool calls that have started
 	fault   string                  // the last error's type
@@ -118,6 +118,19 @@ type copilotSession struct {
 	own     Usage  // of the model calls since then
 }
 
+// A copilotAgent is how a sub-agent ended.
+type copilotAgent struct {
+	fault  string // "incomplete" if it has not, "" if it ended well
+	tokens int64  // that it used
+}
+
+// end records in the end of its call how the sub-agent ended.
+func (a copilotAgent) end(call *Tool) {
+	if call.SubagentError = a.fault; a.tokens > 0 {
+		call.OutcomeFacts.int(semconv.SubagentTokens, a.tokens)
+	}
+}
+
 // A copilotCall is the state of a model call.
 type copilotCall struct {
 	turn         string // the id of the turn that it is part of
@@ -138,6 +151,7 @@ type copilotCall struct {
 	retries      bool  // that error was a failed attempt, which may be repeated
 	again        bool  // it is repeated
 	failed       Facts // of that error
+	failedAt     Instant
 }
 
 // newRun resets the state for another run of the session.
@@ -145,7 +159,7 @@ func (d *copilotDecoder) newRun() {
 	*d = copilotDecoder{
 		lineOf: d.lineOf, copilotSession: d.copilotSession,
 		over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
-		agents: map[string]string{}, names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
+		agents: map[string]copilotAgent{}, names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
 	}
 }
 
@@ -214,7 +228,7 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 	switch {
 	case len(early) > 0 && l.precedes(&early[0]):
 		if early[0].Kind == ToolEnd {
-			early[0].Tool.SubagentError = d.agents[string(l.ID)]
+			d.agents[string(l.ID)].end(early[0].Tool)
 		}
 		dst = append(dst, early...)
 	case l.Kind == Unknown, l.Kind == Notice && l.Notice == "":
@@ -423,7 +437,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind = ToolEnd
 		l.finishTool()
 		delete(d.open, string(l.ID))
-		l.Tool.SubagentError = d.agents[string(l.ID)]
+		d.agents[string(l.ID)].end(l.Tool)
 		if len(l.ID) > 0 && !d.running[string(l.ID)] || l.Tool.SubagentError == semconv.ErrorIncomplete {
 			return d.holdEnd(dst)
 		}
@@ -432,23 +446,23 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			d.started = append(d.started, bytes.Clone(l.ID))
 		}
 		l.Kind = Notice // of which the sub-agent's span begins
-		remember(d.agents, l.ID, semconv.ErrorIncomplete)
+		remember(d.agents, l.ID, copilotAgent{fault: semconv.ErrorIncomplete})
 	case "subagent.completed": // its call may have ended
 		l.Kind, l.Parent = Notice, nil
-		remember(d.agents, l.ID, "")
+		remember(d.agents, l.ID, copilotAgent{tokens: l.tokens})
 	case "subagent.failed":
 		l.Kind, l.Parent = Notice, nil
-		remember(d.agents, l.ID, cmp.Or(l.code, "error"))
+		remember(d.agents, l.ID, copilotAgent{cmp.Or(l.code, "error"), l.tokens})
 	case "model.call_start":
 		return d.asks(dst)
 	case "model.call_failure":
 		c := d.call()
 		c.faultText = bytes.Clone(l.fault)
 		c.fault, c.retries, c.failed = cmp.Or(l.code, "error"), true, l.Facts.kept()
-		l.Kind = Notice
+		c.failedAt, l.Kind = l.Time, Notice
 	case "assistant.turn_retry":
 		d.call().again = true
-		if !d.retry() {
+		if dst = d.retry(dst); l.Kind != Notice {
 			l.Kind, l.Notice = Notice, semconv.EventRetry
 		}
 	case "session.error":
@@ -502,7 +516,7 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"session.binary_asset", "session.custom_notification", "session.canvas.opened", "session.canvas.closed",
 	"session.canvas.recorded", "session.canvas.removed", "session.canvas.unavailable", "session.canvas.registry_changed",
 	"session.extensions.attachments_pushed", "session.fusion_route_started", "session.fusion_route_failed",
-	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "assistant.message_start",
+	"session.fusion_resolved", "session.fusion_completed", "assistant.intent", "assistant.idle", "agent.interrupted", "assistant.message_start",
 	"assistant.streaming_delta", "assistant.server_tool_progress",
 	"assistant.fusion_phase_started", "assistant.fusion_phase_activity", "assistant.fusion_phase_completed",
 	"assistant.fusion_phase_failed", "model.call_end", "model.call_finished", "model.call_final_result", "tool.shell_output",
@@ -519,7 +533,7 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 func (d *copilotDecoder) asks(dst []Event) []Event {
 	l := &d.line
 	c := d.call()
-	if d.retry() {
+	if dst = d.retry(dst); l.Kind == Notice {
 		return append(dst, l.Event)
 	}
 	if c.again { // the same call, whatever the attempt before it has said
@@ -533,17 +547,23 @@ func (d *copilotDecoder) asks(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// retry makes the current line the retry of a failed attempt, if there was one.
-func (d *copilotDecoder) retry() bool {
+// retry makes the current line the retry of a failed attempt, if there was one. An attempt that has
+// said something is a call of its own.
+func (d *copilotDecoder) retry(dst []Event) []Event {
 	l, c := &d.line, d.call()
 	if !c.retries {
-		return false
+		return dst
 	}
 	reason := l.Facts
-	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, c.failed
+	l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, slices.Clone(c.failed)
 	l.Facts.merge(reason)
+	if c.textDeltas || c.thoughts {
+		end := Event{Kind: TurnEnd, Time: c.failedAt, Parent: l.Parent, Failed: true, Status: c.fault, Text: c.faultText, Facts: c.failed}
+		dst = append(dst, end, Event{Kind: TurnStart, Time: c.failedAt, Parent: l.Parent})
+		*c = copilotCall{turn: c.turn, begun: true, again: c.again}
+	}
 	c.fault, c.retries, c.failed = "", false, nil
-	return true
+	return dst
 }
 
 // fail handles an error, which breaks off a model call that is not over.
@@ -718,6 +738,7 @@ type copilotLine struct {
 	shutdown           string // how the session ended
 	success, ephemeral bool
 	total              *Usage
+	tokens             int64 // that a sub-agent has used
 }
 
 // A toolRequest is a tool call that a message asks for.
@@ -851,6 +872,10 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.shutdown = string(enumOf(r))
 	case "totalPremiumRequests":
 		l.premiumRequests(r)
+	case "totalApiDurationMs":
+		l.apiTime(r)
+	case "totalTokens":
+		l.tokens, _ = r.Int()
 	case "errorType":
 		l.code = string(enumOf(r))
 	case "turnId":
@@ -867,6 +892,13 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.metrics(r)
 	case "toolCallId", "model", "arguments", "error", "message", "preCompactionTokens", "postCompactionTokens":
 		l.line.field(r, key)
+	}
+}
+
+// apiTime reads how long model calls took. It may be 0 although there were some.
+func (l *copilotLine) apiTime(r *jsonscan.Reader) {
+	if n, ok := r.Int(); ok && n > 0 {
+		l.Facts.int(semconv.APIMillis, n)
 	}
 }
 
@@ -949,6 +981,8 @@ func (l *copilotLine) runUsage(r *jsonscan.Reader) {
 			l.premiumRequests(r)
 		case "sessionDurationMs":
 			l.Length = millis(r)
+		case "totalApiDurationMs":
+			l.apiTime(r)
 		}
 	}
 }

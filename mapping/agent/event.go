@@ -32,6 +32,7 @@ type Line struct {
 	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
 	Arrival Instant // when the line came
 	Input   int     // which of the inputs that are read together it is from
+	Path    string  // of that input, if it is a session log
 
 	Recorded bool // Arrival is the line's place in a recording, not a time
 }
@@ -105,7 +106,7 @@ type Event struct {
 	FinishReason string  // why the model stopped, in the conventions' terms
 	Notice       string  // an event name of package semconv, "" if only the timestamp matters
 	Length       Instant // how long the agent says it took
-	FirstToken   Instant // how long the agent says a model call took until its first token
+	FirstToken   Instant // how long the agent says a model call, or a run, took until its first token
 	ExitCode     Exit
 
 	Failed bool

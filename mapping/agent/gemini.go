@@ -111,6 +111,8 @@ func (l *geminiLine) classify() {
 		l.Kind = ToolEnd
 		if l.Status == "error" {
 			l.tool().failedAs(l.code, l.fault)
+		} else {
+			l.tool().exitedAsReported(resultText(l.tool().Result))
 		}
 		l.tool().finish()
 	case "error":

@@ -40,8 +40,9 @@ type line struct {
 
 	object   []byte // as it is written
 	ends     endings
-	input    int  // that the line is from
-	recorded bool // its arrival is a place, see Line
+	input    int    // that the line is from
+	path     string // of that input
+	recorded bool   // its arrival is a place, see Line
 }
 
 func (l *line) head() *line { return l }
@@ -185,6 +186,7 @@ var lineFacts = factTable{
 	"apiKeySource":         {semconv.ClaudeAPIKeySource, wordText},
 	"terminal_reason":      {semconv.ClaudeTerminalReason, enumText},
 	"api_error_status":     {semconv.HTTPResponseStatus, count},
+	"apiErrorStatus":       {semconv.HTTPResponseStatus, count},
 	"error_status":         {semconv.HTTPResponseStatus, count},
 	"error_category":       {semconv.Reason, enumText},
 	"reason":               {semconv.Reason, enumText},

@@ -159,7 +159,9 @@ func (l *opencodeLine) field(r *jsonscan.Reader, key []byte) {
 		l.part(r)
 	case "error":
 		l.failed = r.Peek() != 'n'
-		l.Text, l.code = readFailure(r)
+		f := readFault(r)
+		l.Text, l.code = f.text, f.name
+		l.Facts.status(f.status)
 	case "type", "timestamp", "sessionID":
 		l.line.field(r, key)
 	}
@@ -191,6 +193,7 @@ func (l *opencodeLine) classify() {
 		l.timed()
 		l.inferIf(l.start == 0)
 		l.toolFailed()
+		l.notCalled()
 		l.startsSubagent()
 		l.Tool.finish()
 	case "step_finish":
@@ -210,6 +213,27 @@ func (l *opencodeLine) startsSubagent() {
 	}
 	r := jsonscan.Reader{B: c.Arguments}
 	readMember(&r, "agent", func() { c.argument([]byte("agent_type"), r.Str()) })
+}
+
+// notCalled handles a call that opencode could not make, because there is no such tool or it does
+// not take these arguments: in its place, opencode prints a call of "invalid" that went well.
+func (l *opencodeLine) notCalled() {
+	c := l.tool()
+	if c.Name != "invalid" {
+		return
+	}
+	r := jsonscan.Reader{B: c.Arguments}
+	for key := range r.Members() {
+		switch string(key) {
+		case "tool":
+			c.named(r.Str())
+		case "error":
+			c.failedAs("", r.Str())
+		}
+	}
+	if bytes.Contains(c.ErrorText, []byte("unavailable tool")) {
+		c.noSuchTool()
+	}
 }
 
 // toolFailed distinguishes failures by their text, the only thing that differs.

@@ -165,8 +165,8 @@ func (l *line) settle(end *Event) {
 	}
 	var o outcome
 	o.read(&jsonscan.Reader{B: l.object}, members, "")
-	if o.denied && o.fault.status != 0 {
-		end.Facts.int(semconv.HTTPResponseStatus, o.fault.status)
+	if o.denied {
+		end.Facts.status(o.fault.status)
 	}
 	switch {
 	case end.Failed:

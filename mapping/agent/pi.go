@@ -164,9 +164,8 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 				l.Kind = Ignored
 				return append(dst, l.Event)
 			}
-			l.Failed, l.Text = true, l.fault
+			l.breakOff(&l.Event)
 		}
-		l.Status = l.stop
 		l.Time, l.Late = d.endedAt, true
 		return d.after(dst)
 	case "agent_end":
@@ -275,7 +274,8 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 	}
 	l.Kind, l.Final = TextEnd, l.answered()
 	if d.failed = l.broke(); d.failed { // a retry follows without a turn_end
-		l.Kind, l.Failed, l.Status, l.Text = TurnEnd, true, l.stop, l.fault
+		l.Kind = TurnEnd
+		l.breakOff(&l.Event)
 	}
 	d.pending = append(d.pending, l.Kept())
 	d.begun, d.deltas = false, 0
@@ -324,6 +324,14 @@ func (d *piDecoder) toolEnd() {
 	c := &Tool{Name: l.tool().Name}
 	if len(l.result) > 0 {
 		c.readResult(&jsonscan.Reader{B: l.result})
+		r := jsonscan.Reader{B: l.result}
+		readMember(&r, "structuredContent", func() {
+			readMember(&r, "exit_code", func() {
+				if code, ok := r.Int(); ok {
+					c.exited(code)
+				}
+			})
+		})
 	}
 	if l.Failed {
 		c.failedAs("", nil)
@@ -344,7 +352,7 @@ func (d *piDecoder) holdEnd() {
 	}
 	end := Event{Kind: RunEnd, Arrival: l.Arrival}
 	if l.broke() {
-		end.Failed, end.Status, end.Text = true, l.stop, l.fault
+		l.breakOff(&end)
 	}
 	l.settle(&end)
 	d.end = hold(end)
@@ -364,6 +372,16 @@ func (m *piMessage) answered() bool { return m.stop == "stop" || m.stop == "leng
 
 // broke reports whether the message broke off.
 func (m *piMessage) broke() bool { return m.stop == "error" || m.stop == "aborted" }
+
+// breakOff makes an event the end of what broke off with the message. The error of an API begins
+// with its HTTP status, as in "429: {..}".
+func (m *piMessage) breakOff(end *Event) {
+	end.Failed, end.Status, end.Text = true, m.stop, m.fault
+	status, after, ok := cutCode(m.fault)
+	if separated := len(after) > 0 && (after[0] == ':' || after[0] == ' '); ok && separated && 400 <= status && status < 600 {
+		end.Facts.int(semconv.HTTPResponseStatus, status)
+	}
+}
 
 // message reads the message.
 func (m *piMessage) message(r *jsonscan.Reader) {

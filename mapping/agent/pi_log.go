@@ -185,7 +185,9 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	}
 	blocks := l.blocks()
 	if neverAsked := l.stop == "aborted" && len(blocks) == 0 && (l.Usage == nil || l.Usage.Input == 0) && l.Time-start.Time < leastCall; neverAsked {
-		s.end = hold(Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: true, Status: l.stop, Text: l.fault})
+		end := Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival}
+		l.breakOff(&end)
+		s.end = hold(end)
 		return dst
 	}
 	if failed > 0 { // the wait for the next attempt is the call's
@@ -207,13 +209,12 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	}
 	end := l.Event
 	end.Kind, end.Final, end.Time = TurnEnd, l.answered(), ended
-	if end.Failed = l.broke(); end.Failed {
-		end.Status, end.Text = l.stop, l.fault
+	over := Event{Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival}
+	if l.broke() {
+		l.breakOff(&end)
+		l.breakOff(&over)
 	}
 	if end.Final || end.Failed {
-		over := Event{
-			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: l.fault,
-		}
 		l.settle(&over)
 		s.end = hold(over)
 	}

@@ -10,8 +10,9 @@ var qwen = Agent{
 	Packages: []string{"@qwen-code/qwen-code"},
 	Provider: "qwen",
 	objects: func() objectDecoder {
-		return newClaudeDecoder(claudeDialect{inputHasCached: true, apiError: "[API Error: "})
+		return newClaudeDecoder(claudeDialect{inputHasCached: true, sessionUsage: true, apiError: "[API Error: "})
 	},
+	resume:   []string{"--resume", "-r", "--continue", "-c"},
 	Proof:    shapes("type=system qwen_code_version"),
 	TurnEnds: true,
 	ends:     claudeEnds,

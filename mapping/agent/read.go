@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // maxMillis is the largest time in milliseconds that fits into an Instant.
@@ -153,7 +154,7 @@ func readFault(r *jsonscan.Reader) (f fault) {
 			f.text = r.Str()
 		case "code", "type", "name":
 			f.name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
-		case "statusCode", "http_status_code":
+		case "statusCode", "http_status_code", "status":
 			f.status, _ = r.Int()
 		case "data":
 			inner := readFault(r)
@@ -165,6 +166,13 @@ func readFault(r *jsonscan.Reader) (f fault) {
 		}
 	}
 	return f
+}
+
+// status records the HTTP status of a failure, if one is stated.
+func (f *Facts) status(status int64) {
+	if status > 0 {
+		f.int(semconv.HTTPResponseStatus, status)
+	}
 }
 
 // finishReasons maps providers' finish reasons to the conventions'.

@@ -42,11 +42,10 @@ func jaeger(span *tracepb.Span) Shown {
 		shown.Model = request
 	}
 	shown.Tokens = Tokens{
-		Input:     intOf(span, usage+"input_tokens"),
-		Output:    intOf(span, usage+"output_tokens"),
-		CacheRead: intOf(span, usage+"cache_read.input_tokens"),
-		// The tab of the summer of 2026 reads cache_creation, that of October cache_write.
-		CacheWrite: max(intOf(span, usage+"cache_write.input_tokens"), intOf(span, usage+"cache_creation.input_tokens")),
+		Input:      intOf(span, usage+"input_tokens"),
+		Output:     intOf(span, usage+"output_tokens"),
+		CacheRead:  intOf(span, usage+"cache_read.input_tokens"),
+		CacheWrite: intOf(span, usage+"cache_write.input_tokens"),
 		Reasoning:  intOf(span, usage+"reasoning.output_tokens"),
 	}
 	if messages := first(span, "gen_ai.input.messages", "gen_ai.prompt"); messages != "" {

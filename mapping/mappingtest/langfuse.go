@@ -120,7 +120,7 @@ func langfuseTokens(span *tracepb.Span) Tokens {
 			t.Output = n
 		case "cache_read.input_tokens":
 			t.CacheRead = n
-		case "cache_creation.input_tokens":
+		case "cache_write.input_tokens":
 			t.CacheWrite = n
 		case "reasoning.output_tokens", "reasoning_tokens", "thoughts_tokens":
 			t.Reasoning = n

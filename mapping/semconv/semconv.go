@@ -51,30 +51,29 @@ const (
 
 // GenAI conventions.
 const (
-	OperationName     = "gen_ai.operation.name"
-	ProviderName      = "gen_ai.provider.name"
-	AgentName         = "gen_ai.agent.name"
-	ConversationID    = "gen_ai.conversation.id"
-	Compacted         = "gen_ai.conversation.compacted"
-	RequestModel      = "gen_ai.request.model"
-	RequestStream     = "gen_ai.request.stream"
-	ReasoningLevel    = "gen_ai.request.reasoning.level"
-	ResponseModel     = "gen_ai.response.model"
-	ResponseID        = "gen_ai.response.id"
-	FinishReasons     = "gen_ai.response.finish_reasons"
-	TimeToFirstChunk  = "gen_ai.response.time_to_first_chunk" // s
-	ToolName          = "gen_ai.tool.name"
-	ToolCallID        = "gen_ai.tool.call.id"
-	ToolType          = "gen_ai.tool.type"
-	InputTokens       = "gen_ai.usage.input_tokens"
-	OutputTokens      = "gen_ai.usage.output_tokens"
-	CacheReadTokens   = "gen_ai.usage.cache_read.input_tokens"
-	CacheWriteTokens  = "gen_ai.usage.cache_write.input_tokens"
-	CacheCreateTokens = "gen_ai.usage.cache_creation.input_tokens" // the name of CacheWriteTokens until 2026-09, read by Phoenix, and by Langfuse until 2026-09
-	ReasoningTokens   = "gen_ai.usage.reasoning.output_tokens"
-	UsageCost         = "gen_ai.usage.cost" // USD; no convention yet (semantic-conventions-genai#443), read by Langfuse
-	SkillName         = "gen_ai.skill.name"
-	MCPMethodName     = "mcp.method.name"
+	OperationName    = "gen_ai.operation.name"
+	ProviderName     = "gen_ai.provider.name"
+	AgentName        = "gen_ai.agent.name"
+	ConversationID   = "gen_ai.conversation.id"
+	Compacted        = "gen_ai.conversation.compacted"
+	RequestModel     = "gen_ai.request.model"
+	RequestStream    = "gen_ai.request.stream"
+	ReasoningLevel   = "gen_ai.request.reasoning.level"
+	ResponseModel    = "gen_ai.response.model"
+	ResponseID       = "gen_ai.response.id"
+	FinishReasons    = "gen_ai.response.finish_reasons"
+	TimeToFirstChunk = "gen_ai.response.time_to_first_chunk" // s
+	ToolName         = "gen_ai.tool.name"
+	ToolCallID       = "gen_ai.tool.call.id"
+	ToolType         = "gen_ai.tool.type"
+	InputTokens      = "gen_ai.usage.input_tokens"
+	OutputTokens     = "gen_ai.usage.output_tokens"
+	CacheReadTokens  = "gen_ai.usage.cache_read.input_tokens"
+	CacheWriteTokens = "gen_ai.usage.cache_write.input_tokens"
+	ReasoningTokens  = "gen_ai.usage.reasoning.output_tokens"
+	UsageCost        = "gen_ai.usage.cost" // USD; no convention yet (semantic-conventions-genai#443), read by Langfuse
+	SkillName        = "gen_ai.skill.name"
+	MCPMethodName    = "mcp.method.name"
 
 	// With content only.
 	ToolArguments  = "gen_ai.tool.call.arguments"

@@ -62,8 +62,15 @@ func (t *Tailer) Session(l *Log, claims Claims) *Session {
 func (s *Session) AddFile(f *File) {
 	s.Files = append(s.Files, f)
 	if s.mapper != nil {
-		s.inputs = append(s.inputs, s.mapper.Input())
+		s.inputs = append(s.inputs, s.input(f))
 	}
+}
+
+// input returns an input for a file.
+func (s *Session) input(f *File) *mapping.Input {
+	in := s.mapper.Input()
+	in.Path = f.Path
+	return in
 }
 
 // IsAwake reports whether the session has a Mapper.
@@ -101,7 +108,7 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 	s.inputs, s.runs = nil, map[trace.TraceID]*run{}
 	files, from := make([]*os.File, len(s.Files)), make([]int64, len(s.Files))
 	for i, f := range s.Files {
-		s.inputs = append(s.inputs, s.mapper.Input())
+		s.inputs = append(s.inputs, s.input(f))
 		file, failed := s.tailer.Open(f)
 		if failed != nil {
 			err = failed
