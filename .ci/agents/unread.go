@@ -263,7 +263,7 @@ func (f *recorded) spans(text []byte, redactor *redact.Redactor) ([]byte, error)
 		spans.Spans = append(spans.Spans, s)
 		return err
 	}
-	opts := mapping.Options{Content: content.Full, Redactor: redactor, Replay: time.UnixMicro(int64(f.run.info.End * 1e6))}
+	opts := mapping.Options{Content: content.Full, Redactor: redactor, Source: mapping.Recording, Written: time.UnixMicro(int64(f.run.info.End * 1e6))}
 	if f.logs == nil {
 		opts.Agent = f.run.entry.Flag
 		m, err := mapping.New(opts)
