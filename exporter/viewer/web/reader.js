@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { count, duration, money, percent, plural, roughly, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
+import { words } from "./reading.js";
 import { entries } from "./transcript.js";
 import { beginning, readable, rowDetail, rowName } from "./words.js";
 
@@ -79,13 +80,13 @@ export class Reader {
   /** @param {Entry} e */
   entry(e) {
     const n = e.node;
-    const chat = n.op === "chat", words = chat || e.prompt !== "", { session } = this.trace ?? {};
+    const chat = n.op === "chat", leads = chat || e.prompt !== "", { session } = this.trace ?? {};
     const title = [n.prefix, rowName(n, session)].filter(Boolean).join(" "), about = rowDetail(n, session?.folder);
     const go = h("button", { type: "button", class: "go", title: chat ? turnFacts(n) : "Show in the waterfall", onclick: () => this.select(n.id) },
-      words ? [title, chat && n.bar.input && `${roughly(n.bar.input)} in`, chat && n.bar.output && `${roughly(n.bar.output)} out`].filter(Boolean).join(" · ") :
+      leads ? [title, chat && n.bar.input && `${roughly(n.bar.input)} in`, chat && n.bar.output && `${roughly(n.bar.output)} out`].filter(Boolean).join(" · ") :
         [h("b", {}, h("bdi", {}, title)), " ", h("bdi", { class: n.bar.path ? "about path" : "about" }, about)]);
     const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : this.trace?.time(n.duration));
-    const li = h("li", { class: `entry ${e.kind}${words ? " words" : ""}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
+    const li = h("li", { class: `entry ${e.kind}${leads ? " words" : ""}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
       h("div", { class: "what" }, go, took), chat && !e.said.length && h("p", { class: "about" }, about), ...this.body(e, n));
     if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
     return li;
@@ -145,7 +146,7 @@ export class Reader {
         this.long(n, key, b.value.join("\n")));
       case "links": return h("ul", { class: "results" }, b.value.map((l) => h("li", {}, h("b", {}, l.title), " ", h("span", { class: "dim" }, l.url), l.text && h("p", {}, l.text.slice(0, 300)))));
       case "todos": return h("ul", { class: "todos" }, b.value.map((t) => h("li", { class: t.done ? "done" : "" }, t.done ? "☑ " : t.doing ? "◐ " : "☐ ", t.text)));
-      case "fields": return h("dl", { class: "fields" }, b.value.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, typeof v === "string" ? v : JSON.stringify(v)))));
+      case "fields": return h("dl", { class: "fields" }, b.value.map(([k, v]) => h("div", {}, h("dt", {}, words(k)), h("dd", {}, typeof v === "string" ? v : JSON.stringify(v)))));
     }
     return null;
   }

@@ -73,7 +73,7 @@ function readArguments(a, add, blocks) {
   take("query", queryKeys);
   if (Array.isArray(a.todos)) add("todos", a.todos.map(todo));
   if (Array.isArray(a.questions)) add("list", a.questions.filter(isObject).map((q) => [q.prompt ?? q.question, ...(q.options ?? []).map((/** @type {any} */ o) => `  ${o.label ?? o}`)].join("\n")));
-  if (!blocks.length) add("fields", fields(a, (k, v) => !known.has(k) && meaningful(v)));
+  if (!blocks.length) add("fields", Object.entries(a).filter(([k, v]) => !known.has(k) && meaningful(v)));
 }
 
 /** @param {Foreign} body @param {unknown} a @param {string} variant @param {Add} add */
@@ -99,7 +99,7 @@ function readResult(body, a, variant, add) {
     const said = Array.isArray(output) ? texts(output) : output;
     if (said !== undefined) add("output", said, { error: Boolean(body.isError) });
     if (first(body, "interleavedOutput") === undefined && body.stderr) add("output", body.stderr, { error: true });
-    if (said === undefined && !body.stderr && message === undefined) add("fields", fields(body, (k, v) => !noise.has(k) && meaningful(v) && !repeats(a, k, v)));
+    if (said === undefined && !body.stderr && message === undefined) add("fields", Object.entries(body).filter(([k, v]) => !noise.has(k) && meaningful(v) && !repeats(a, k, v)));
   }
   if (typeof message === "string" && message !== body.stderr) add("error", message);
   const exit = body.exitCode ?? body.exit_code;
@@ -110,8 +110,6 @@ function readResult(body, a, variant, add) {
 const todo = (t) => ({ done: /complete|done/i.test(t.status ?? ""), doing: /progress/i.test(t.status ?? ""), text: t.content ?? t.text ?? t.description ?? t.title ?? "" });
 /** @type {(a: unknown, key: string, v: unknown) => boolean} */
 const repeats = (a, key, v) => isObject(a) && JSON.stringify(a[key]) === JSON.stringify(v);
-/** @type {(o: Foreign, wanted: (key: string, v: unknown) => boolean) => [string, unknown][]} */
-const fields = (o, wanted) => Object.entries(o).flatMap(([k, v]) => (wanted(k, v) ? [[words(k), v]] : []));
 /** @type {(v: unknown) => boolean} */
 const meaningful = (v) => v !== null && v !== "" && v !== false && !(typeof v === "object" && !Object.keys(v).length);
 /** @type {(body: Foreign) => string} */
@@ -159,7 +157,7 @@ function unwrap(r) {
 
 // words writes camelCase and snake_case as words.
 /** @type {(name: string) => string} */
-const words = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ").toLowerCase();
+export const words = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ").toLowerCase();
 
 // texts is the text in a list of content parts.
 /** @param {any[]} parts */

@@ -225,8 +225,7 @@ export class Node {
     this.thinking = absolute(bar, bar.thinking);
     this.marks = (bar.marks ?? []).map((m) => ({ name: m.name, at: bar.start + m.at }));
     this.title = bar.title || bar.name;
-    this.prefix = { background: "background", approval: "waits for approval of" }[this.op] ?? "";
-    if (this.prefix === this.title) this.prefix = "";
+    this.prefix = this.op === this.title ? "" : { background: "background", approval: "waits for approval of" }[this.op] ?? "";
     this.detail = bar.detail ?? "";
   }
 
