@@ -129,7 +129,7 @@ export function runsView({ main, entitle, signal, address }) {
     fill(table, groups.length > 0 && sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups,
       [{ ...all, name: "All" }, ...(filters.chosen.time || only.length ? [] : [week(days, "Last 7 days", 0), week(days, "The 7 days before", 7)])]));
     fill(tools, called.length > 0 && [h("h2", {}, "Tools"), ...sorted("tools", "tools-table", [
-      { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "agent", title: "Agent", cell: (t) => to("agent", t.agent) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
+      { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "agent", title: "Agent", cell: (t) => to("agent", t.agent || "unknown") }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
       { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
       { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => (t.p50 === null ? "–" : duration(t.total)) },
       { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
