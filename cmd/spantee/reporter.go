@@ -269,7 +269,7 @@ func (r *reporter) sessions(list []*sessionLine) {
 	for _, s := range list {
 		if r.ended += s.runs; r.verbose && !r.quiet {
 			r.line("%s session %s: %s, %s, %s", s.Agent, tree.Printable(s.Session), countFailed(s.runs, "run", s.failed),
-				countFailed(s.Tools, "tool", s.ToolErrors), s.Duration.Round(time.Millisecond))
+				countFailed(s.Tools, "tool", s.ToolErrors), tree.Duration(s.Duration))
 		}
 	}
 }
@@ -476,7 +476,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 func (r *reporter) describe(run mapping.Run) string {
 	id := hex.EncodeToString(run.TraceID[:])
 	s := fmt.Sprintf("trace %s: %s, %s, %s", id, count(run.Spans, "span"),
-		countFailed(run.Tools, "tool", run.ToolErrors), run.Duration.Round(time.Millisecond))
+		countFailed(run.Tools, "tool", run.ToolErrors), tree.Duration(run.Duration))
 	switch _, notCode := strconv.Atoi(run.ErrorType); {
 	case run.ErrorType == "":
 	case notCode == nil && r.child:

@@ -63,7 +63,7 @@ func (c *chromium) checkBars(name string, session viewer.Overview) {
 	for _, s := range session.Spans {
 		spans[s.ID] = s
 	}
-	const axis, row = 28, 24 // pixels
+	const axis, row = 24, 24 // pixels
 	checked := 0
 	for i, id := range p.Rows {
 		s := spans[id]
@@ -372,7 +372,7 @@ func TestChromiumLive(t *testing.T) {
 	defer lines.Close()
 	v := startView(t, stdin, "--view")
 	c.open(v.page + "/#/latest")
-	c.await(`document.querySelector(".empty h1").innerText === "Waiting for the first span"`)
+	c.await(`document.querySelector(".empty h2").innerText === "Waiting for the first span"`)
 
 	recorded := bytes.SplitAfter(fixture(t, "fix-failing-test.jsonl"), []byte("\n"))
 	write := func(from, to int) {

@@ -45,6 +45,17 @@ func TestChromiumSearch(t *testing.T) {
 	// The words go along, from hit to hit.
 	c.await(`/^hit \d+ of \d+$/.test(document.querySelector(".hits-line [role=status]").innerText) && document.querySelector(".hits-line mark").innerText === "TotalWithCoupon"`)
 	c.await(`CSS.highlights.get("found")?.size > 0 && location.hash.includes("find=totalwithcoupon")`)
+	c.do(chromedp.NavigateBack())
+	c.await(`document.querySelector("input[type=search]").value === "totalwithcoupon"`)
+	c.write("input[type=search]", "coupon")
+	c.do(chromedp.KeyEvent(kb.Enter)) // before the list has answered
+	c.await(`location.hash.includes("find=coupon") && document.querySelector(".hits-line mark") && document.querySelector(".transcript .selected")`)
+	c.do(chromedp.NavigateBack())
+	c.await(`document.querySelector("input[type=search]").value === "coupon"`)
+	c.write("input[type=search]", "totalwithcoupon")
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1 && document.querySelector("a.found").innerText.includes("TestTotalWithCoupon")`)
+	c.press("a.found")
+	c.await(`%s > 5 && /^hit \d+ of \d+$/.test(document.querySelector(".hits-line [role=status]").innerText)`, rowCount)
 	first := eval[string](c, `document.querySelector(".hits-line [role=status]").innerText`)
 	c.press(`//button[@aria-label="Next hit"]`)
 	c.await(`document.querySelector(".hits-line [role=status]").innerText !== %q`, first)
@@ -80,7 +91,7 @@ func TestChromiumSearch(t *testing.T) {
 	}
 }
 
-// A session is pinned and deleted with two clicks each, and is gone from the list.
+// A session is pinned and deleted from a menu, and is gone from the list.
 func TestChromiumPinAndDelete(t *testing.T) {
 	c := startChromium(t)
 	v := viewWhole(t, "fix-failing-test.jsonl", "tool-kinds.jsonl")
@@ -88,18 +99,18 @@ func TestChromiumPinAndDelete(t *testing.T) {
 	id := l.Sessions[0].ID
 	c.open(v.page + "/#/trace/" + id)
 	c.await(`%s > 5`, rowCount)
-	c.press(`//div[@class="actions"]/button[1]`)
+	c.press(`//summary[text()="More"]`, `//button[text()="Pin"]`)
 	c.await(`document.querySelector(".actions button[aria-pressed=true]")?.innerText === "Unpin"`)
 	if !v.list(t).Sessions[0].Pinned {
 		t.Error("not pinned")
 	}
-	c.press(`//div[@class="actions"]/button[2]`)
-	c.await(`document.querySelector(".actions button:nth-of-type(2)").innerText === "Delete for good"`)
+	c.press(`//button[text()="Delete"]`)
+	c.await(`document.evaluate("//button[text()='Delete for good']", document, null, XPathResult.BOOLEAN_TYPE).booleanValue`)
 	if n := v.list(t).Total; n != 2 {
 		t.Errorf("%d sessions after one click", n)
 	}
 	c.screenshot("delete")
-	c.press(`//div[@class="actions"]/button[2]`)
+	c.press(`//button[text()="Delete for good"]`)
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
 	c.open(v.page + "/#/trace/" + id)
 	c.await(`document.querySelector(".empty p").innerText.includes("removed to make room, or deleted")`)

@@ -214,8 +214,10 @@ func outcome(s viewer.Session) string {
 		return tree.Line(s.Failure, 20)
 	case !s.Ended:
 		return "no end"
+	case s.ToolErrors > 0:
+		return count(s.ToolErrors, "error")
 	case s.Errors > 0:
-		return count(s.Errors, "error")
+		return "a step failed"
 	}
 	return "ok"
 }

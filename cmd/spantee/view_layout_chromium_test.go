@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// firstRow is where the first row of the waterfall ends, in pixels from the top of the window.
-const firstRow = `(document.querySelector(".scroller").getBoundingClientRect().top + 28 + 24)`
+// firstRow is where the first row of the waterfall begins, in pixels from the top of the window.
+const firstRow = `(document.querySelector(".scroller").getBoundingClientRect().top + 24)`
 
 const split = `document.querySelector(".split").getBoundingClientRect()`
 
@@ -23,10 +23,17 @@ func TestChromiumLayout(t *testing.T) {
 		if share := eval[float64](c, split+`.height / innerHeight`); share < 0.6 {
 			t.Errorf("%.0f %% of the height for a session of %d spans", 100*share, s.Spans)
 		}
-		if end := eval[float64](c, firstRow); end > 350 { // with the line of a search
-			t.Errorf("the first row ends %v pixels down", end)
-		}
 		c.screenshot("small")
+		for _, size := range []struct{ width, height, most int64 }{{1280, 800, 150}, {375, 812, 220}} {
+			c.do(chromedp.EmulateViewport(size.width, size.height))
+			c.open(v.page + "/#/trace/" + s.ID)
+			c.await(`%s > 5 && document.querySelector(".failures")`, rowCount)
+			if top := eval[float64](c, firstRow); top > float64(size.most) {
+				c.screenshot("far down")
+				t.Errorf("at %d pixels the first row begins %v pixels down", size.width, top)
+			}
+		}
+		c.do(chromedp.EmulateViewport(1280, 800))
 	}
 
 	// At 200 % zoom, a window has half as many pixels.

@@ -50,6 +50,50 @@ func TestChromiumRuns(t *testing.T) {
 	c.await(`document.querySelector("table.runs [aria-sort=ascending]").innerText === "Group"`)
 }
 
+// Runs of one day have a bar each, which leads to its session, and no runs have the list's help.
+// Tools are told apart by agent, weeks stand side by side, and ticks are round.
+func TestChromiumRunsOfADay(t *testing.T) {
+	c := startChromium(t)
+	v := viewFiles(t)
+	c.open(v.page + "/#/runs")
+	c.await(`document.querySelector(".empty h2").innerText === "No sessions yet"`)
+	c.look("empty")
+	send := func(name string, start time.Time, took float64) {
+		t.Helper()
+		m := newMade(fmt.Sprint(name, start))
+		m.start = start
+		root := m.span(nil, "invoke_agent "+name, 0, took, str("gen_ai.agent.name", name), str("gen_ai.input.messages", `[{"role":"user","parts":[{"type":"text","content":"שלום 12 "}]}]`), whole("gen_ai.usage.input_tokens", 100))
+		m.span(root, "execute_tool shell", 0, 100, str("gen_ai.tool.name", "shell"))
+		if err := upload(v.grpc, m.request()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	noon := time.Date(now.Year(), now.Month(), now.Day(), 12, 0, 0, 0, time.Local)
+	send("codex", noon, 200_000)
+	send("amp", noon.Add(time.Second), 100_000)
+	c.await(`document.querySelectorAll(".each li").length === 2 && !document.querySelector(".u-over")`)
+	widths := eval[[]float64](c, `[...document.querySelectorAll(".each i")].map((i) => i.offsetWidth / i.parentElement.offsetWidth)`)
+	if widths[0] < 0.49 || widths[0] > 0.51 || widths[1] != 1 {
+		t.Errorf("%v", widths)
+	}
+	c.await(`[...document.querySelectorAll(".tools-table tbody tr")].map((r) => r.innerText.split(/\s+/).slice(0, 2).join(" ")).join() === "shell amp,shell codex"`)
+	// What is written from right to left takes no number with it.
+	c.await(`document.querySelector(".peaks p").innerText.endsWith("3m20s") && getComputedStyle(document.querySelector(".peaks bdi")).unicodeBidi === "isolate"`)
+	c.look("day")
+	c.press(".each a")
+	c.await(`document.querySelector("#crumbs h1 bdi").innerText === "שלום 12" && %s === 2`, rowCount)
+
+	send("codex", noon.AddDate(0, 0, -9), 60_000)
+	c.open(v.page + "/#/runs")
+	c.await(`document.querySelector(".u-over") && !document.querySelector(".each")`)
+	sums := eval[[]string](c, `[...document.querySelectorAll("table.runs tr.sum")].map((r) => [...r.children].slice(0, 2).map((cell) => cell.innerText).join(" "))`)
+	if strings.Join(sums, ", ") != "All 3, Last 7 days 2, The 7 days before 1" {
+		t.Errorf("%q", sums)
+	}
+	c.screenshot("weeks")
+}
+
 // runsAre awaits that so many runs are counted.
 const runsAre = `document.querySelector(".page .foot").innerText.startsWith("%d run")`
 
@@ -103,7 +147,7 @@ func TestChromiumSlowdown(t *testing.T) {
 	c.await(`document.querySelector(".page .foot").innerText.startsWith("300 runs on 26 days")`)
 
 	// So do tools and their failures, and what was chosen in the list.
-	c.press(`//table[contains(@class, "tools-table")]//tbody//tr[1]/td[2]/button`)
+	c.press(`//table[contains(@class, "tools-table")]//tbody//tr[1]/td[3]/button`)
 	c.await(runsAre+` && document.querySelector(".narrowed").innerText.startsWith("failing tool shell")`, 6)
 	c.press(".narrowed button")
 	c.await(`document.querySelector(".page .foot").innerText.startsWith("300 runs on 26 days")`)

@@ -39,7 +39,7 @@ func TestChromiumTenJobs(t *testing.T) {
 		{"what did it do", []step{click(session)}, `document.querySelector(".transcript").innerText.includes("One cent off")`},
 		{"what failed", []step{click(session), key("e")}, `document.querySelector(".transcript .selected .wrong").innerText.includes("exit code 1")`},
 		{"cost", []step{click(`//a[text()="Runs over time"]`)}, `document.querySelector(".foot").innerText.includes("$7.50 of 1 run that states it") && document.querySelector(".peaks").innerText.includes("Most expensive codex $7.50")`},
-		{"over 100 runs", []step{click(`//a[text()="Runs over time"]`), click(`//table[contains(@class, "tools-table")]//tbody//tr[th/button="shell"]/td[2]/button`)}, `document.querySelector(".narrowed").innerText.startsWith("failing tool shell") && document.querySelector(".foot").innerText.startsWith("3 runs")`},
+		{"over 100 runs", []step{click(`//a[text()="Runs over time"]`), click(`//table[contains(@class, "tools-table")]//tbody//tr[th/button="shell"]/td[3]/button`)}, `document.querySelector(".narrowed").innerText.startsWith("failing tool shell") && document.querySelector(".foot").innerText.startsWith("3 runs")`},
 		{"compare", []step{click("tbody tr:nth-child(2) .pick input"), click("tbody tr:nth-child(3) .pick input"), click("a.button")}, `[...document.querySelectorAll(".scroller canvas")].filter((c) => c.waterfall.rows.length).length === 2`},
 		{"share", []step{click(session), click(".export summary"), click(`.export input[value="content"]`)}, `document.querySelector(".export a").href.endsWith("export.html?without=content")`},
 		{"keyboard only", []step{key("j"), key(kb.Enter), key("j")}, waterfall + `.selected && document.querySelector(".transcript .selected")`},

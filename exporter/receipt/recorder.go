@@ -249,7 +249,7 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	if longest := r.timeline.Shares().Longest(maxLongest); len(longest) > 0 {
+	if longest := r.timeline.Longest(maxLongest); len(longest) > 0 {
 		r.longest = longest
 	}
 	if account := r.timeline.Account(); account.Total > 0 {

@@ -53,7 +53,7 @@ type Identity struct {
 	Model        string `json:"model"`
 	Conversation string `json:"conversation"`
 	Prompt       string `json:"prompt"` // its first words
-	First        string `json:"first"`  // the first command or else the first answer of a run without a prompt
+	First        string `json:"first"`  // of a run without a prompt: "$ " and its first command, or "answer: " and its first answer
 	Folder       string `json:"folder"` // where the agent works
 }
 
@@ -156,14 +156,14 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 	if kind != Tool && kind != Chat || !earlier {
 		return
 	}
-	var first string
+	mark, first := "answer: ", ""
 	if command {
-		first = oneLine(s.Text(semconv.ProcessCommandLine), maxText)
+		mark, first = "$ ", oneLine(s.Text(semconv.ProcessCommandLine), maxText)
 	} else {
 		first = s.Answer()
 	}
 	if first != "" {
-		r.First = Cut(first)
+		r.First = Cut(mark + first)
 		r.first.start, r.first.command = s.Start, command
 	}
 }

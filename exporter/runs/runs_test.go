@@ -365,9 +365,9 @@ func TestRunFirst(t *testing.T) {
 		run  *runs.Run
 		want string
 	}{
-		{add(later, command, read, answer, root), "go test ./..."},
-		{add(answer, read, command, later, root), "go test ./..."},
-		{add(read, answer, root), "Let me see."},
+		{add(later, command, read, answer, root), "$ go test ./..."},
+		{add(answer, read, command, later, root), "$ go test ./..."},
+		{add(read, answer, root), "answer: Let me see."},
 		{add(read, root), ""},
 		{add(command, answer, asked), ""},
 	} {

@@ -17,7 +17,7 @@ type Timeline struct{ steps []step }
 type step struct {
 	id, parent string
 	kind       Kind
-	what       string // what the step is, for the sentence
+	what       string // names its share
 	tool       string // what counts its time
 	start, end uint64
 	output     uint64 // when a chat's answer began, 0 if unknown
@@ -48,12 +48,12 @@ func (t *Timeline) Add(span *Span) {
 	case Chat:
 		s.output = span.output()
 	case Tool:
-		s.what, s.tool = "in "+Cut(span.callName()), span.ToolName()
+		s.what, s.tool = Cut(span.callName()), span.ToolName()
 	case Hook:
-		s.what = "in hooks"
+		s.what = "hooks"
 	case Agent, Other:
-		s.tool = Cut(span.Subject())
-		s.what = "in " + s.tool
+		s.what = Cut(span.Subject())
+		s.tool = s.what
 	}
 	if t.steps = append(t.steps, s); len(t.steps) == maxSteps {
 		slices.SortFunc(t.steps, func(a, b step) int {
@@ -77,10 +77,6 @@ func compareSteps(a, b step) int {
 	return cmp.Or(cmp.Compare(b.end, a.end), cmp.Compare(b.start, a.start), cmp.Compare(a.what, b.what), cmp.Compare(a.id, b.id))
 }
 
-// Shares are the parts of a run's time, on its critical path, the longest first. There are none
-// if the times are unknown: of a run without times, or without its root.
-type Shares []*share
-
 // A Share is the part of a run's time that went to steps of one name.
 type Share struct {
 	Step    string  `json:"step"` // such as "shell npm", or "waiting for the model"
@@ -88,17 +84,9 @@ type Share struct {
 	Calls   int     `json:"calls"` // of a tool
 }
 
-// Longest returns at most n shares.
-func (all Shares) Longest(n int) []Share {
-	list := make([]Share, min(n, len(all)))
-	for i, s := range all[:len(list)] {
-		list[i] = Share{strings.TrimPrefix(s.what, "in "), math.Round(float64(s.time)/1000) / 1e6, s.calls}
-	}
-	return list
-}
-
-// Shares returns what the time of the run went to.
-func (t *Timeline) Shares() Shares {
+// Longest returns at most n parts of a run's time, on its critical path, the longest first. There
+// are none if the times are unknown: of a run without times, or without its root.
+func (t *Timeline) Longest(n int) []Share {
 	root := t.link()
 	if root == nil || len(root.children) == 0 || root.end-root.start < uint64(timeless(len(t.steps))) {
 		return nil
@@ -110,9 +98,13 @@ func (t *Timeline) Shares() Shares {
 		}
 		byName[what].add(s, time)
 	})
-	list := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
+	all := slices.SortedFunc(maps.Values(byName), func(a, b *share) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.what, b.what))
 	})
+	list := make([]Share, min(n, len(all)))
+	for i, s := range all[:len(list)] {
+		list[i] = Share{s.what, math.Round(float64(s.time)/1000) / 1e6, s.calls}
+	}
 	return list
 }
 

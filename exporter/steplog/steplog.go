@@ -200,9 +200,8 @@ func newLine(span *runs.Span) line {
 // line describes a finished span.
 func (r *run) line(span *runs.Span) line {
 	step := newLine(span)
-	step.took = tree.Duration(span.Duration())
-	if d := span.Duration(); d <= time.Microsecond || span.Bool(semconv.TimeEstimated) && d < time.Millisecond { // its agent prints no times
-		step.took = ""
+	if d := span.Duration(); d >= time.Millisecond { // what has no time ends earlier
+		step.took = tree.Duration(d)
 	}
 	step.mark = span.Failed
 	if about, isPath := span.Detail(); about != "" {
@@ -259,7 +258,7 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 	if root.Failed {
 		head, color = "✗ "+tree.Title(root)+" failed", tree.Red
 	}
-	if !r.timeless(l) {
+	if !r.timeless(l) && root.Duration() >= time.Millisecond {
 		head += " after " + tree.Duration(root.Duration())
 	}
 	if root.Failed {

@@ -344,6 +344,18 @@ func TestSilentModel(t *testing.T) {
 	})
 }
 
+// A prompt without an answer took no time.
+func TestNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{})
+		l.feed(cursor("s", begin, prompt))
+		l.close()
+		l.want(
+			"+00:00.0  ✗ chat GPT-5            incomplete: the stream does not show its end",
+			"✗ cursor-agent failed: incomplete: the stream ended without a result · 0 tools")
+	})
+}
+
 // An agent that has said nothing at all yet, and one that stays after its result.
 func TestSilentProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

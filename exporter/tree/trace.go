@@ -171,9 +171,9 @@ func byTime(a, b *node) int {
 
 func (t *trace) length() time.Duration { return between(t.start, t.end) }
 
-// duration formats a duration, "" if there is none: what has no time is given a microsecond.
+// duration formats a duration, "" if there is none: what has no time ends within a millisecond.
 func (t *trace) duration(d time.Duration) string {
-	if t.timeless || d <= time.Microsecond {
+	if t.timeless || d < time.Millisecond {
 		return ""
 	}
 	return Duration(d)

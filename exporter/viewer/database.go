@@ -20,7 +20,7 @@ import (
 )
 
 // version is that of the schema. A database of another version is set aside.
-const version = 8
+const version = 9
 
 const schema = `
 CREATE TABLE clock (seq INTEGER NOT NULL, rows INTEGER NOT NULL); -- changes, and sessions there ever were
@@ -40,13 +40,14 @@ CREATE TABLE session (
 	started INTEGER NOT NULL DEFAULT 0,
 	duration INTEGER NOT NULL DEFAULT 0,
 	tools INTEGER NOT NULL DEFAULT 0,
-	errors INTEGER NOT NULL DEFAULT 0,
+	errors INTEGER NOT NULL DEFAULT 0,  -- of tools
 	input INTEGER NOT NULL DEFAULT 0,
 	output INTEGER NOT NULL DEFAULT 0,
 	cost REAL NOT NULL DEFAULT 0,
 	agent TEXT NOT NULL DEFAULT '',
 	model TEXT NOT NULL DEFAULT '',
-	failed INTEGER NOT NULL DEFAULT 0,  -- the root did
+	folder TEXT NOT NULL DEFAULT '',
+	failed INTEGER NOT NULL DEFAULT 0,  -- one of its spans did
 	ended INTEGER NOT NULL DEFAULT 0,
 	test INTEGER NOT NULL DEFAULT 0,    -- it is the test span of doctor
 	pinned INTEGER NOT NULL DEFAULT 0,
@@ -59,19 +60,19 @@ CREATE INDEX session_started ON session (started DESC, trace);
 CREATE INDEX session_test ON session (row) WHERE test;
 CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
 
--- How many sessions are listed of each agent and model.
-CREATE TABLE facet (agent TEXT, model TEXT, sessions INTEGER NOT NULL, spans INTEGER NOT NULL, PRIMARY KEY (agent, model)) WITHOUT ROWID;
+-- How many sessions are listed of each agent, model and folder.
+CREATE TABLE facet (agent TEXT, model TEXT, folder TEXT, sessions INTEGER NOT NULL, spans INTEGER NOT NULL, PRIMARY KEY (agent, model, folder)) WITHOUT ROWID;
 CREATE TRIGGER facet_insert AFTER INSERT ON session BEGIN
-	INSERT INTO facet VALUES (new.agent, new.model, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
+	INSERT INTO facet VALUES (new.agent, new.model, new.folder, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
 END;
 CREATE TRIGGER facet_delete AFTER DELETE ON session BEGIN
-	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model AND old.richer = 0;
-	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE (agent, model, folder) = (old.agent, old.model, old.folder) AND old.richer = 0;
+	DELETE FROM facet WHERE (agent, model, folder) = (old.agent, old.model, old.folder) AND sessions = 0;
 END;
-CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans, richer ON session BEGIN
-	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model AND old.richer = 0;
-	INSERT INTO facet SELECT new.agent, new.model, 1, new.spans WHERE new.richer = 0 ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
-	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
+CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, folder, spans, richer ON session BEGIN
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE (agent, model, folder) = (old.agent, old.model, old.folder) AND old.richer = 0;
+	INSERT INTO facet SELECT new.agent, new.model, new.folder, 1, new.spans WHERE new.richer = 0 ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
+	DELETE FROM facet WHERE (agent, model, folder) = (old.agent, old.model, old.folder) AND sessions = 0;
 END;
 
 CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL);

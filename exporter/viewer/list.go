@@ -19,6 +19,7 @@ type Query struct {
 	Running       bool   // only with open spans
 	Since         int64  // only those that started then or later, in microseconds since 1970
 	Agent, Model  string
+	Folder        string
 	Sort          string // one of columns; by the start if it is another
 	Ascending     bool
 	Limit, Offset int
@@ -26,7 +27,7 @@ type Query struct {
 }
 
 // A List is the answer to a Query: the latest sessions, how many more there are,
-// and the agents and models to choose from.
+// and the agents, models and folders to choose from.
 type List struct {
 	Seq      int64     `json:"seq"`      // pass it as After next time
 	Order    []string  `json:"order"`    // ids
@@ -36,6 +37,7 @@ type List struct {
 	Spans    int       `json:"spans"` // of all
 	Agents   []string  `json:"agents"`
 	Models   []string  `json:"models"`
+	Folders  []string  `json:"folders"`
 	Kept     Kept      `json:"kept"`
 
 	// Unindexed is how many sessions a search does not know whole yet.
@@ -51,16 +53,8 @@ var columns = []string{"duration", "tools", "errors", "input", "output", "cost"}
 // List answers a Query. Its error may be errTooManyWords.
 func (s *Store) List(ctx context.Context, q Query) (l List, err error) {
 	from := s.read.during(ctx)
-	if err := one(from, `SELECT seq FROM clock`)(&l.Seq); err != nil { // before anything else is read
+	if l, err = s.offer(from, q); err != nil {
 		return l, err
-	}
-	if err := l.facets(from); err != nil {
-		return l, err
-	}
-	if q.Search != "" {
-		if l.Unindexed, err = s.catchUp(from); err != nil {
-			return l, err
-		}
 	}
 	where, args, found, err := s.conditions(from, q)
 	if err != nil {
@@ -95,7 +89,7 @@ func (s *Store) conditions(from querier, q Query) (where string, args []any, fou
 		args = append(args, arg)
 	}
 	if q.Failed {
-		add(`errors > ?`, 0)
+		add(`failed = ?`, true)
 	}
 	if q.Running {
 		add(`row IN (SELECT session FROM open WHERE session > ?)`, 0)
@@ -103,15 +97,14 @@ func (s *Store) conditions(from querier, q Query) (where string, args []any, fou
 	if q.Since > 0 {
 		add(`started >= ?`, q.Since)
 	}
-	if q.Agent != "" {
-		add(`agent = ?`, q.Agent)
-	}
-	if q.Model != "" {
-		add(`model = ?`, q.Model)
+	for _, is := range [][2]string{{`agent = ?`, q.Agent}, {`model = ?`, q.Model}, {`folder = ?`, q.Folder}} {
+		if is[1] != "" {
+			add(is[0], is[1])
+		}
 	}
 	found, outcomes, err := s.search(from, q.Search)
 	for _, failed := range outcomes {
-		add(`(errors > 0) = ?`, failed)
+		add(`failed = ?`, failed)
 	}
 	if found == nil {
 		return where, args, nil, err
@@ -194,25 +187,33 @@ func (s *Store) inOrder(from querier, l *List, rows []int64, after int64) error 
 	return err
 }
 
-// facets reads what all sessions have.
-func (l *List) facets(from querier) error {
-	agents, models := make(map[string]bool), make(map[string]bool)
-	l.Agents, l.Models = []string{}, []string{}
-	err := each(from, func(scan func(...any) error) error {
-		var agent, model string
+// offer returns a List without sessions: what there is to choose from.
+func (s *Store) offer(from querier, q Query) (l List, err error) {
+	if err := one(from, `SELECT seq FROM clock`)(&l.Seq); err != nil { // before anything else is read
+		return l, err
+	}
+	agents, models, folders := make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	l.Agents, l.Models, l.Folders = []string{}, []string{}, []string{}
+	err = each(from, func(scan func(...any) error) error {
+		var agent, model, folder string
 		var sessions, spans int
-		if err := scan(&agent, &model, &sessions, &spans); err != nil {
+		if err := scan(&agent, &model, &folder, &sessions, &spans); err != nil {
 			return err
 		}
 		l.Total += sessions
 		l.Spans += spans
 		choose(&l.Agents, agents, agent)
 		choose(&l.Models, models, model)
+		choose(&l.Folders, folders, folder)
 		return nil
-	}, `SELECT agent, model, sessions, spans FROM facet`)
+	}, `SELECT agent, model, folder, sessions, spans FROM facet`)
 	slices.Sort(l.Agents)
 	slices.Sort(l.Models)
-	return err
+	slices.Sort(l.Folders)
+	if err == nil && q.Search != "" {
+		l.Unindexed, err = s.catchUp(from)
+	}
+	return l, err
 }
 
 // choose adds a name to those that a list offers, as many as it holds.

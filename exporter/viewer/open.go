@@ -11,15 +11,6 @@ import (
 // that another version wrote, is set aside. problem is called with what was set aside, and
 // later with whatever fails in the background.
 func Open(path string, retain Retention, problem func(error)) (*Store, error) {
-	return begin(path, retain, problem)
-}
-
-// NewStore returns a store in memory.
-func NewStore(retain Retention, problem func(error)) (*Store, error) {
-	return begin("", retain, problem)
-}
-
-func begin(path string, retain Retention, problem func(error)) (*Store, error) {
 	s := &Store{path: path, retain: retain, problem: problem, source: newSource(), write: new(writer), moved: make(map[traceID]traceID)}
 	s.read = reader{&pool{mu: new(sync.RWMutex)}, context.Background()}
 	if path == "" {
@@ -32,6 +23,11 @@ func begin(path string, retain Retention, problem func(error)) (*Store, error) {
 	ctx, s.cancel = context.WithCancel(context.Background())
 	s.done.Go(func() { s.maintain(ctx) })
 	return s, nil
+}
+
+// NewStore returns a store in memory.
+func NewStore(retain Retention, problem func(error)) (*Store, error) {
+	return Open("", retain, problem)
 }
 
 // Close waits for what is being written.

@@ -19,12 +19,15 @@ type Runs struct {
 	Unindexed int         `json:"unindexed,omitempty"`
 	Agents    []string    `json:"agents"`
 	Models    []string    `json:"models"`
+	Folders   []string    `json:"folders"`
 	All       *Measures   `json:"all"`
 	Groups    []*Measures `json:"groups"`
 	Days      []*Measures `json:"days"` // with runs; narrowed to no day
+	Each      []*Single   `json:"each"` // the last maxEach runs, if there is only one day
 	Tools     []*ToolTime `json:"tools"`
-	Errors    []*Failure  `json:"errors"`
-	Peaks     []*Peak     `json:"peaks"`
+	Peaks     []*Single   `json:"peaks"`
+
+	Errors map[string]int `json:"errors"` // how many runs failed in each way
 }
 
 // A RunsQuery selects runs. Only narrows them further, such as to "day:2026-11-25", "tool:shell",
@@ -61,9 +64,20 @@ type Measures struct {
 	durations, firsts, calls []float32 // exact to a millionth
 }
 
-// ToolTime is what the calls of a tool took.
+// A Single is one run, with a title if it has most of something.
+type Single struct {
+	Title   string  `json:"title,omitempty"`
+	Session Session `json:"session"`
+	Measures
+
+	row  int64
+	most float64
+}
+
+// ToolTime is what the calls of an agent's tool took: tools of the same name differ by agent.
 type ToolTime struct {
 	Name   string   `json:"name"`
+	Agent  string   `json:"agent"`
 	Calls  int      `json:"calls"`
 	Failed int      `json:"failed"`
 	Total  int64    `json:"total"`
@@ -71,22 +85,6 @@ type ToolTime struct {
 	P95    *float64 `json:"p95"`
 
 	times []float32
-}
-
-// A Failure is a way in which runs failed.
-type Failure struct {
-	Name string `json:"name"`
-	Runs int    `json:"runs"`
-}
-
-// A Peak is the run that has most of something.
-type Peak struct {
-	Title    string  `json:"title"`
-	Value    float64 `json:"value"`
-	Computed bool    `json:"computed,omitempty"` // a cost that is not stated
-	Session  Session `json:"session"`
-
-	row int64
 }
 
 // A tally adds up runs.
@@ -98,10 +96,11 @@ type tally struct {
 	all          Measures
 	groups, days map[string]*Measures
 	byDay        bool // groups are days
-	tools        map[string]*ToolTime
-	called       []*ToolTime // by the last run
-	failures     map[string]*Failure
-	peaks        [3]Peak // by duration, cost and failed tools
+	each         []*Single
+	tools        map[[2]string]*ToolTime // by agent and name
+	called       []*ToolTime             // by the last run
+	failures     map[string]int
+	peaks        [3]Single // by duration, cost and failed tools
 
 	day      string // of the last run, which began from dayFrom on and before dayTo
 	from, to int64
@@ -110,16 +109,11 @@ type tally struct {
 // Runs answers a RunsQuery. Its error may be errTooManyWords.
 func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 	from := s.read.during(ctx)
-	var l List
-	if err := l.facets(from); err != nil {
+	l, err := s.offer(from, q.Query)
+	if err != nil {
 		return a, err
 	}
-	if q.Search != "" {
-		if l.Unindexed, err = s.catchUp(from); err != nil {
-			return a, err
-		}
-	}
-	t := tally{RunsQuery: q, days: make(map[string]*Measures), groups: make(map[string]*Measures), tools: make(map[string]*ToolTime), failures: make(map[string]*Failure)}
+	t := tally{RunsQuery: q, days: make(map[string]*Measures), groups: make(map[string]*Measures), tools: make(map[[2]string]*ToolTime), failures: make(map[string]int)}
 	if t.found, t.outcomes, err = s.search(from, q.Search); err != nil {
 		return a, err
 	}
@@ -145,14 +139,14 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 		return a, err
 	}
 	a = t.answer()
-	a.Unindexed, a.Agents, a.Models = l.Unindexed, l.Agents, l.Models
-	for _, p := range a.Peaks {
-		found, _, err := s.sessions(from, listed+`WHERE row = ?`, p.row)
+	a.Unindexed, a.Agents, a.Models, a.Folders = l.Unindexed, l.Agents, l.Models, l.Folders
+	for _, one := range slices.Concat(a.Peaks, a.Each) {
+		found, _, err := s.sessions(from, listed+`WHERE row = ?`, one.row)
 		if err != nil {
 			return a, err
 		}
-		if len(found) > 0 { // it was not removed meanwhile
-			p.Session = found[0]
+		if one.finish(); len(found) > 0 { // it was not removed meanwhile
+			one.Session = found[0]
 		}
 	}
 	return a, nil
@@ -162,7 +156,7 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 func (t *tally) selects(row int64, o *outline) bool {
 	has := func(rows []int64) bool { _, has := slices.BinarySearch(rows, row); return has }
 	switch {
-	case t.Failed && o.errors == 0, t.Running, o.start < t.Since, t.Agent != "" && string(o.agent) != t.Agent, t.Model != "" && string(o.model) != t.Model,
+	case t.Failed && o.errors == 0, t.Running, o.start < t.Since, t.Agent != "" && string(o.agent) != t.Agent, t.Model != "" && string(o.model) != t.Model, t.Folder != "" && string(o.folder) != t.Folder,
 		slices.Contains(t.outcomes, o.errors == 0), t.found != nil && !has(t.found):
 		return false
 	}
@@ -189,28 +183,27 @@ func (t *tally) add(row int64, o *outline) {
 		return
 	}
 	t.all.add(o, cost, computed)
+	if len(t.days) == 1 {
+		one := &Single{row: row}
+		one.add(o, cost, computed)
+		t.each = append(t.each[max(0, len(t.each)-maxEach+1):], one)
+	}
 	if !t.byDay {
 		measured(t.groups, t.groupOf(o)).add(o, cost, computed)
 	}
 	t.addCalls(o)
-	if len(o.failure) > 0 {
-		f := t.failures[string(o.failure)]
-		if f == nil {
-			f = &Failure{Name: string(o.failure)}
-			t.failures[f.Name] = f
+	if len(o.failure) > 0 && (t.failures[string(o.failure)] > 0 || len(t.failures) < maxGroups) {
+		t.failures[string(o.failure)]++
+	}
+	took := float64(o.took)
+	if o.timeless {
+		took = 0
+	}
+	for i, value := range []float64{took, cost, float64(o.toolErrors)} {
+		if value > t.peaks[i].most {
+			t.peaks[i] = Single{row: row, most: value}
+			t.peaks[i].add(o, cost, computed)
 		}
-		f.Runs++
-	}
-	if !o.timeless {
-		t.peaks[0].challenge(row, float64(o.took), false)
-	}
-	t.peaks[1].challenge(row, cost, computed)
-	t.peaks[2].challenge(row, float64(o.toolErrors), false)
-}
-
-func (p *Peak) challenge(row int64, value float64, computed bool) {
-	if value > p.Value {
-		p.row, p.Value, p.Computed = row, value, computed
 	}
 }
 
@@ -305,10 +298,10 @@ func (m *Measures) add(o *outline, cost float64, computed bool) {
 func (t *tally) addCalls(o *outline) {
 	t.called = t.called[:0]
 	for _, name := range o.toolNames {
-		tool := t.tools[string(name)]
+		tool := t.tools[[2]string{string(o.agent), string(name)}]
 		if tool == nil {
-			tool = &ToolTime{Name: string(name)}
-			t.tools[tool.Name] = tool
+			tool = &ToolTime{Name: string(name), Agent: string(o.agent)}
+			t.tools[[2]string{tool.Agent, tool.Name}] = tool
 		}
 		t.called = append(t.called, tool)
 	}
@@ -328,12 +321,17 @@ func (t *tally) addCalls(o *outline) {
 	}
 }
 
-// maxGroups is more than anybody looks at.
-const maxGroups = 4000
+const (
+	maxGroups = 4000 // more than anybody looks at
+	maxEach   = 100
+)
 
 // answer computes the quantiles.
 func (t *tally) answer() Runs {
-	a := Runs{All: &t.all, Days: finished(t.days), Tools: []*ToolTime{}, Errors: []*Failure{}, Peaks: []*Peak{}}
+	a := Runs{All: &t.all, Days: finished(t.days), Tools: []*ToolTime{}, Errors: t.failures, Peaks: []*Single{}, Each: []*Single{}}
+	if len(t.days) == 1 {
+		a.Each = t.each
+	}
 	if a.Groups = a.Days; !t.byDay {
 		a.Groups = finished(t.groups)
 	}
@@ -342,13 +340,12 @@ func (t *tally) answer() Runs {
 		tool.P50, tool.P95 = quantiles(tool.times)
 		a.Tools = append(a.Tools, tool)
 	}
-	slices.SortFunc(a.Tools, func(x, y *ToolTime) int { return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(a.Tools, func(x, y *ToolTime) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Agent, y.Agent))
+	})
 	a.Tools = a.Tools[:min(len(a.Tools), maxGroups)]
-	a.Errors = slices.AppendSeq(a.Errors, maps.Values(t.failures))
-	slices.SortFunc(a.Errors, func(x, y *Failure) int { return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(x.Name, y.Name)) })
-	a.Errors = a.Errors[:min(len(a.Errors), maxGroups)]
 	for i, title := range []string{"Slowest", "Most expensive", "Most failures"} {
-		if p := &t.peaks[i]; p.Value > 0 {
+		if p := &t.peaks[i]; p.most > 0 {
 			p.Title = title
 			a.Peaks = append(a.Peaks, p)
 		}

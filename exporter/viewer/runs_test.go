@@ -34,6 +34,7 @@ func TestRunsAreSelected(t *testing.T) {
 		{Query{}, "", "a b"},
 		{Query{Agent: "a"}, "", "a"},
 		{Query{Model: "m"}, "", "a"},
+		{Query{Folder: "/x"}, "", "a"},
 		{Query{Failed: true}, "", "a b"},
 		{Query{Since: 3e6}, "", "b"},
 		{Query{Search: "test"}, "", "a"},
@@ -67,6 +68,35 @@ func TestRunsAreSelected(t *testing.T) {
 	}
 	if r := s.Runs(RunsQuery{By: "day", Only: []string{"day:2026-01-01", "agent:a"}}); len(r.Days) != 1 || r.Days[0].Runs != 1 || r.All.Runs != 0 {
 		t.Errorf("days %+v, all %+v", r.Days, r.All)
+	}
+}
+
+// Runs of one day are told one by one. Tools of the same name are told apart by their agents.
+func TestRunsOfOneDay(t *testing.T) {
+	s := newStore(t)
+	const day = 24 * 3600
+	agent := func(trace int, name string, start, end uint64) {
+		s.Add(from(name, span(trace, 1, 0, "invoke_agent "+name, start, end, str(semconv.AgentName, name), str(semconv.InputMessages, `[{"role":"user","parts":[{"type":"text","content":"fix `+name+`"}]}]`)),
+			span(trace, 2, 1, "execute_tool shell", start, start+1, str(semconv.ToolName, "shell"))))
+	}
+	agent(1, "a", 10*day, 10*day+5)
+	agent(2, "b", 10*day+60, 10*day+62)
+	r := s.Runs(RunsQuery{})
+	if len(r.Each) != 2 || *r.Each[0].DurationP50 != 5e6 || r.Each[1].Session.Prompt != "fix b" || r.Each[1].Tools != 1 {
+		t.Errorf("%+v", r.Each)
+	}
+	if len(r.Tools) != 2 || r.Tools[0].Agent != "a" || r.Tools[1].Agent != "b" || r.Tools[0].Name != "shell" || r.Tools[1].Name != "shell" {
+		t.Errorf("%+v", r.Tools)
+	}
+	agent(3, "a", 12*day, 12*day+1)
+	if r := s.Runs(RunsQuery{}); len(r.Each) != 0 || len(r.Days) != 2 || len(r.Tools) != 2 || r.Tools[0].Calls+r.Tools[1].Calls != 3 {
+		t.Errorf("%+v", r)
+	}
+	for i := range maxEach + 5 {
+		agent(10+i, "a", 12*day+60+uint64(i), 12*day+70+uint64(i))
+	}
+	if r := s.Runs(RunsQuery{Query: Query{Since: 11 * day * 1e6}}); len(r.Each) != maxEach || r.Each[maxEach-1].Session.Start != (12*day+60+maxEach+4)*1e6 {
+		t.Errorf("%d runs", len(r.Each))
 	}
 }
 
@@ -226,7 +256,7 @@ func TestRunsAreCounted(t *testing.T) {
 		for _, m := range all {
 			longest = max(longest, m.took)
 		}
-		if calls != int(want.All.Tools) || longest > 0 && (got.Peaks[0].Title != "Slowest" || got.Peaks[0].Value != float64(longest)*1e6 || got.Peaks[0].Session.End-got.Peaks[0].Session.Start != int64(longest)*1e6) {
+		if calls != int(want.All.Tools) || longest > 0 && (got.Peaks[0].Title != "Slowest" || *got.Peaks[0].DurationP50 != float64(longest)*1e6 || got.Peaks[0].Session.End-got.Peaks[0].Session.Start != int64(longest)*1e6) {
 			t.Errorf("%+v: %d calls, %+v", q, calls, got.Peaks)
 		}
 	}
@@ -266,7 +296,7 @@ func TestRunsTellCostsApart(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if p := r.Peaks[1]; p.Title != "Most expensive" || p.Value != 5 || !p.Computed {
+	if p := r.Peaks[1]; p.Title != "Most expensive" || p.Computed != 5 || p.ComputedRuns != 1 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -200,9 +200,8 @@ func queryOf(r *http.Request) Query {
 	return Query{
 		Search: form.Get("q"),
 		Failed: form.Get("failed") != "", Running: form.Get("running") != "", Since: since,
-		Agent: form.Get("agent"),
-		Model: form.Get("model"),
-		Sort:  strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
+		Agent: form.Get("agent"), Model: form.Get("model"), Folder: form.Get("folder"),
+		Sort: strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
 		Limit: maxListed, Offset: max(0, offset), After: after,
 	}
 }

@@ -108,7 +108,7 @@ const (
 	insertOrigin  = `INSERT INTO origin (session, n, wire)`
 	insertBatch   = `INSERT INTO batch (at, origin, wire)`
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
-		agent, model, conversation, failed, ended, test, row, trace)`
+		agent, model, folder, conversation, failed, ended, test, row, trace)`
 	insertSummary   = `INSERT OR REPLACE INTO summary (session, summary)`
 	insertUnindexed = `INSERT OR IGNORE INTO unindexed (session, since)`
 )

@@ -144,7 +144,7 @@ func TestStoreRejects(t *testing.T) {
 
 func TestListFinds(t *testing.T) {
 	s := newStore(t)
-	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(semconv.RequestModel, "GPT-5"), str(semconv.ConversationID, "c-17")),
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(semconv.RequestModel, "GPT-5"), str(semconv.ConversationID, "c-17"), str(semconv.ProcessWorkingDirectory, "/src/shop")),
 		fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
 	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(semconv.RequestModel, "Sonnet"))))
 	s.Add(from("web", span(3, 1, 0, "GET /", 9, 10)))
@@ -167,6 +167,8 @@ func TestListFinds(t *testing.T) {
 		{Query{Since: second + 1}, "3"},
 		{Query{Agent: "web"}, "3"},
 		{Query{Model: "Sonnet"}, "2"},
+		{Query{Folder: "/src/shop"}, "1"},
+		{Query{Folder: "/src"}, ""},
 		{Query{Offset: 1}, "21"},
 	}
 	for _, tt := range tests {
@@ -180,8 +182,8 @@ func TestListFinds(t *testing.T) {
 			t.Errorf("%+v: %q of %d, want %q", tt.q, got, l.Total, tt.want)
 		}
 	}
-	if l := s.List(Query{Limit: 9}); strings.Join(l.Agents, " ") != "codex cursor-agent web" || strings.Join(l.Models, " ") != "GPT-5 Sonnet" {
-		t.Errorf("%v %v", l.Agents, l.Models)
+	if l := s.List(Query{Limit: 9}); strings.Join(l.Agents, " ") != "codex cursor-agent web" || strings.Join(l.Models, " ") != "GPT-5 Sonnet" || strings.Join(l.Folders, " ") != "/src/shop" {
+		t.Errorf("%v %v %v", l.Agents, l.Models, l.Folders)
 	}
 }
 
@@ -376,7 +378,8 @@ func TestListIsSorted(t *testing.T) {
 	for i, length := range []uint64{3, 1, 2} {
 		s.Add(from("a", span(i+1, 1, 0, "invoke_agent x", uint64(10-i), uint64(10-i)+length, integer(semconv.InputTokens, int64(10*length)))))
 	}
-	for sort, want := range map[string]string{"": "123", "duration": "132", "-duration": "231", "input": "132", "nonsense": "123"} {
+	s.Add(from("a", fails(span(1, 2, 1, "chat m", 10, 11)), fails(span(1, 3, 1, "chat m", 11, 12)), fails(span(3, 2, 1, "execute_tool shell", 8, 9)))) // errors are of tools
+	for sort, want := range map[string]string{"": "123", "errors": "321", "duration": "132", "-duration": "231", "input": "132", "nonsense": "123"} {
 		got := ""
 		for _, session := range s.List(Query{Sort: strings.TrimPrefix(sort, "-"), Ascending: strings.HasPrefix(sort, "-"), Limit: 9}).Sessions {
 			got += session.ID[31:]
@@ -554,7 +557,8 @@ func TestListSortsFailed(t *testing.T) {
 		s.Add(from("a", fails(span(i+1, 1, 0, "invoke_agent x", uint64(10-i), uint64(10-i)+length))))
 	}
 	s.Add(from("a", span(4, 1, 0, "invoke_agent x", 50, 60)))
-	for sort, want := range map[string]string{"": "123", "duration": "132"} {
+	s.Add(from("a", fails(span(1, 2, 1, "chat m", 10, 11)), fails(span(1, 3, 1, "chat m", 11, 12)), fails(span(3, 2, 1, "execute_tool shell", 8, 9)))) // errors are of tools
+	for sort, want := range map[string]string{"": "123", "errors": "321", "duration": "132"} {
 		l, got := s.List(Query{Failed: true, Sort: sort, Limit: 9}), ""
 		for _, session := range l.Sessions {
 			got += session.ID[31:]

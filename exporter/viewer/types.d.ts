@@ -13,7 +13,7 @@ interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {
   seq: number; order: string[];
-  sessions: Session[]; matching: number; total: number; spans: number; unindexed?: number; agents: string[]; models: string[];
+  sessions: Session[]; matching: number; total: number; spans: number; unindexed?: number; agents: string[]; models: string[]; folders: string[];
   kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
 }
 interface Bar {
@@ -39,14 +39,15 @@ interface Detail {
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
 interface RunsAnswer {
-  unindexed?: number; agents: string[]; models: string[]; all: Measures; groups: Group[]; days: Group[];
-  tools: { name: string; calls: number; failed: number; total: number; p50: number | null; p95: number | null }[];
-  errors: { name: string; runs: number }[]; peaks: { title: string; value: number; computed?: boolean; session: Session }[];
+  unindexed?: number; agents: string[]; models: string[]; folders: string[]; all: Measures; groups: Group[]; days: Group[]; each: Single[];
+  tools: { name: string; agent: string; calls: number; failed: number; total: number; p50: number | null; p95: number | null }[];
+  errors: Record<string, number>; peaks: Single[];
 }
 type Times = "durationP50" | "durationP95" | "firstP50" | "firstP95" | "toolP50" | "toolP95";
 type Sums = "runs" | "failed" | "timeless" | "tools" | "toolErrors" | "input" | "output" | "stated" | "statedRuns" | "computed" | "computedRuns";
 type Measures = Record<Times, number | null> & Record<Sums, number>;
 type Group = Measures & { name: string };
+type Single = Measures & { title: string; session: Session };
 type Named = Pick<Session, "name" | "agent" | "service" | "model" | "prompt" | "first">;
 
 type Trace = import("./web/trace.js").Trace;
@@ -60,8 +61,8 @@ type Match = (n: TraceNode) => boolean;
 type Select = (id: string | null) => void;
 
 // A View fills a Place, which is its own until the signal is aborted.
-interface Place { main: HTMLElement; crumbs: HTMLElement; signal: AbortSignal; address: URLSearchParams }
-type Filtered = { q: string; state: string; time: string; agent: string; model: string };
+interface Place { main: HTMLElement; signal: AbortSignal; address: URLSearchParams; entitle(title: string, back?: Element): void }
+type Filtered = { q: string; state: string; time: string; agent: string; model: string; folder: string };
 type Chosen = Filtered & { sort: string; offset: string };
 interface View { changed(ids: Set<string> | null): void }
 
@@ -100,7 +101,7 @@ interface Box { x: number; y: number; width: number; height: number; color: stri
 interface On { select(n: TraceNode | null): void; open(n: TraceNode): void; rows?(): void }
 type Act = (w: Waterfall) => void;
 type Font = "body" | "strong" | "small" | "number";
-type Measure = { lines: [label: string, key: keyof Measures][]; format(v: number): string };
+type Measure = { lines: [label: string, key: keyof Measures][]; timed?: boolean; format(v: number): string; one(m: Measures): number };
 type Column<T> = { key: keyof T & string; title: string; cell(row: T): Child };
 declare class uPlot {
   constructor(options: object, data: (number | null)[][], into: HTMLElement);

@@ -301,8 +301,8 @@ func (u *update) summarize(r *record, now time.Time) error {
 		conversation = run.Conversation
 	}
 	row := []any{
-		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
-		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, conversation, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:],
+		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.ToolErrors,
+		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Folder, conversation, run.Errors > 0, session.Ended, run.Name == TestSpan, r.row, r.id[:],
 	}
 	if r.fresh {
 		u.queue(insertSession, row...)
@@ -315,7 +315,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 }
 
 const updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
-	input = ?, output = ?, cost = ?, agent = ?, model = ?, conversation = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
+	input = ?, output = ?, cost = ?, agent = ?, model = ?, folder = ?, conversation = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
 
 // remember keeps a record for the next spans of its session.
 func (s *Store) remember(r *record) {

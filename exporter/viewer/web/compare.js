@@ -7,19 +7,18 @@ import { fill, h, headings, stepButton } from "./dom.js";
 import { parseFilter } from "./finding.js";
 import { count, duration, plural } from "./format.js";
 import { rowHeight } from "./layout.js";
-import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { facts } from "./session.js";
+import { withoutTimes } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
-import { rowDetail } from "./words.js";
+import { headline, rowDetail, rowName, tellApart } from "./words.js";
 
 /** @param {Place} place @param {...string} ids @returns {View} */
-export function compareView({ main, crumbs, signal }, ...ids) {
-  crumbs.replaceChildren(toList(), h("span", {}, "Compare"));
-  document.title = "Compare · spantee";
+export function compareView({ main, entitle, signal }, ...ids) {
+  entitle("Compare");
   const timeline = new Timeline();
-  const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
+  const filter = h("input", { type: "search", placeholder: "Words, is:error, tool:shell", "aria-label": "Filter spans" });
   const where = h("span", { class: "dim found", role: "status" });
   const table = h("div", { class: "page", tabindex: "0", role: "region", "aria-label": "Where the time went" });
   const sides = ids.map((id) => {
@@ -30,15 +29,17 @@ export function compareView({ main, crumbs, signal }, ...ids) {
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 270);
     const element = h("section", { class: "side" }, h("div", { class: "head" }, head), waterfall.element);
+    const title = h("a", { href: `#/trace/${id}` });
     const loader = new Loader(id, signal, (trace) => {
-      const [title, ...rest] = facts(trace);
-      fill(head, h("a", { href: `#/trace/${id}` }, title), ...rest);
+      fill(head, h("h2", {}, title), ...facts(trace));
+      const names = sides.map(({ loader: { trace: { session } } }) => (session ? headline(session) : ""));
+      sides.forEach((s, i) => fill(s.title, h("bdi", {}, tellApart(names)(names[i]))));
       timeline.extend(Math.max(...sides.map((s) => s.loader.trace.duration)));
       waterfall.show(trace);
       const [a, b] = sides.map((s) => s.loader.trace);
-      if (a.nodes.length && b.nodes.length && !a.timeless && !b.timeless) fill(table, h("h2", {}, "Where the time went"), difference(a, b));
-    }, (e) => fill(head, h("h1", {}, "No such session"), h("p", {}, `${id}: ${e.message}`)));
-    return { element, loader, waterfall };
+      if (a.nodes.length && b.nodes.length) fill(table, h("h2", {}, "Where the time went"), a.timeless || b.timeless ? h("p", { class: "dim" }, withoutTimes) : difference(a, b));
+    }, (e) => fill(head, h("h2", {}, "No such session"), h("p", {}, `${id}: ${e.message}`)));
+    return { element, title, loader, waterfall };
   });
   main.append(h("div", { class: "tools" }, filter, stepButton(-1, "Previous difference", go), stepButton(1, "Next difference", go), where),
     h("div", { class: "sides" }, sides.map((s) => s.element)), table);
@@ -91,7 +92,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     }
     scroll(above(line));
     at = index;
-    where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}: ${pair.map((n) => (n ? [n.title, rowDetail(n), n.failure].filter(Boolean).join(" ") : "nothing")).join(" | ")}`;
+    where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}: ${pair.map((n) => (n ? [rowName(n), rowDetail(n), n.failure].filter(Boolean).join(" ") : "nothing")).join(" | ")}`;
   }
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
 }
@@ -112,6 +113,6 @@ function difference(a, b) {
   /** @type {(us: number) => string} */
   const time = (us) => (us === 0 ? "–" : duration(us));
   return h("table", { class: "stats difference" }, headings(["Time in", "Left", "Right", "Difference"]),
-    h("tbody", {}, rows.map(({ label, us: [left, right] }) => h("tr", {}, h("th", { scope: "row" }, label),
+    h("tbody", {}, rows.map(({ label, us: [left, right] }) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, label)),
       [time(left), time(right), (right > left ? "+" : "") + time(right - left)].map((t) => h("td", { class: "num" }, t))))));
 }

@@ -4,6 +4,7 @@
 
 import { h } from "./dom.js";
 import { markdown } from "./markdown.js";
+import { parse } from "./reading.js";
 
 // contentTitles are the attributes with content.
 /** @type {Record<string, string>} */
@@ -17,12 +18,7 @@ export const contentTitles = {
 
 /** @param {string} key @param {string} text */
 export function readable(key, text) {
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return h("pre", {}, text); // no JSON, or cut short
-  }
+  const value = parse(text);
   if (key.endsWith(".messages") && Array.isArray(value)) return h("div", { class: "messages" }, value.map(message));
   if (key === "gen_ai.system_instructions" && Array.isArray(value)) return h("div", { class: "messages" }, value.map(part));
   return tree(value, 0);
@@ -57,13 +53,8 @@ const text = (v) => (typeof v === "string" ? v : JSON.stringify(v, null, 2) ?? "
 /** @param {unknown} v @param {number} depth @returns {Element} */
 function tree(v, depth) {
   if (typeof v === "string") {
-    try {
-      const inner = depth < 8 && /^\s*[[{]/.test(v) ? JSON.parse(v) : null;
-      if (inner !== null) return tree(inner, depth + 1);
-    } catch {
-      // It only looked like JSON.
-    }
-    return h("pre", {}, v);
+    const inner = depth < 8 && /^\s*[[{]/.test(v) ? parse(v) : v;
+    return typeof inner === "string" ? h("pre", {}, inner) : tree(inner, depth + 1);
   }
   if (v === null || typeof v !== "object") return h("pre", {}, String(v));
   if (depth > 8) return h("pre", {}, JSON.stringify(v, null, 2));

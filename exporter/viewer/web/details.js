@@ -95,8 +95,8 @@ export class Details {
   }
 }
 
-/** @type {(label: string, value: Child) => Leaf} */
-const fact = (label, value) => value && h("div", {}, h("dt", {}, label), h("dd", {}, value));
+/** @type {(label: string, value: Child, extra?: Props) => Leaf} */
+export const fact = (label, value, extra = {}) => value && h("div", {}, h("dt", {}, label), h("dd", extra, value));
 
 /** @param {string} title @param {...Child} children */
 function section(title, ...children) {

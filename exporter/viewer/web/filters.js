@@ -2,6 +2,7 @@
 // The fields that choose sessions, in the list and in runs over time.
 
 import { fill, h } from "./dom.js";
+import { folderName } from "./words.js";
 
 // times are in hours.
 const times = [["", "any time"], ["1", "last hour"], ["24", "last day"], ["168", "last 7 days"], ["720", "last 30 days"]];
@@ -21,10 +22,11 @@ export class Filters {
     this.time = select("Time");
     this.agent = select("Agent");
     this.model = select("Model");
+    this.folder = select("Project");
     options(this.state, states, address.get("state"));
     options(this.time, times, address.get("time"));
     this.search.addEventListener("input", changed);
-    this.elements = [this.search, this.state, this.time, this.agent, this.model];
+    this.elements = [this.search, this.state, this.time, this.agent, this.model, this.folder];
   }
 
   // chosen is what was chosen, as the address has it. Until the first answer there are no agents and models to choose from.
@@ -32,13 +34,15 @@ export class Filters {
   get chosen() {
     /** @type {(select: HTMLSelectElement, key: string) => string} */
     const choice = (select, key) => (select.options.length ? select.value : this.address.get(key) ?? "");
-    return { q: this.search.value.trim(), state: this.state.value, time: this.time.value, agent: choice(this.agent, "agent"), model: choice(this.model, "model") };
+    return { q: this.search.value.trim(), state: this.state.value, time: this.time.value, agent: choice(this.agent, "agent"), model: choice(this.model, "model"), folder: choice(this.folder, "folder") };
   }
 
-  /** @param {string[]} agents @param {string[]} models */
-  offer(agents, models) {
+  /** @param {{ agents: string[], models: string[], folders: string[] }} there */
+  offer({ agents, models, folders }) {
     choices(this.agent, "all agents", agents, this.address.get("agent"));
     choices(this.model, "all models", models, this.address.get("model"));
+    const ends = folders.map((path) => folderName(path));
+    choices(this.folder, "all projects", folders, this.address.get("folder"), (path) => folderName(path, ends.filter((end) => end === folderName(path)).length > 1 ? 2 : 1));
   }
 }
 
@@ -56,11 +60,11 @@ export function parameters({ state, time, ...rest }) {
 }
 
 /** @param {HTMLSelectElement} select @param {string} all @param {string[]} values @param {string | null} wanted */
-function choices(select, all, values, wanted) {
+function choices(select, all, values, wanted, name = (/** @type {string} */ v) => v) {
   const have = [...select.options].slice(1).map((o) => o.value);
   if (select.options.length && have.length === values.length && have.every((v, i) => v === values[i])) return;
   const chosen = select.options.length ? select.value : wanted;
-  options(select, [["", all], ...values.map((v) => [v, v])], chosen);
+  options(select, [["", all], ...values.map((v) => [v, name(v)])], chosen);
 }
 
 /** @param {HTMLSelectElement} select @param {string[][]} list @param {string | null} chosen */

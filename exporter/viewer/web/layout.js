@@ -1,6 +1,6 @@
 // @ts-check
 // Sizes in the waterfall, in pixels.
-export const axisHeight = 28;
+export const axisHeight = 24;
 export const rowHeight = 24;
 const indent = 14;
 

@@ -8,7 +8,7 @@ import { Filters, parameters, since } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { marked } from "./hits.js";
-import { folderName, headline, inState, present, state, what, who } from "./words.js";
+import { folderName, headline, inState, present, state, tellApart, what, who } from "./words.js";
 
 const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
@@ -52,7 +52,7 @@ export function listView({ main, signal, address }) {
   /** @type {(way: number, name: string) => HTMLButtonElement} */
   const turn = (way, name) => h("button", { type: "button", class: "quiet", hidden: true, onclick: () => chosen(offset + way * pageSize) }, name);
   const earlier = turn(-1, "← Previous page"), later = turn(1, "Next page →");
-  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), alike, table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
+  const page = h("div", { class: "page" }, alike, table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
   main.append(
     h("div", { class: "tools chosen" }, filters.elements, compare, h("span", { class: "grow" }),
       !offline && over, help([["↓ ↑ or J K", "select a session"], ["Enter", "open it"], ["Esc", "back to the list"], ["/", "search"]])),
@@ -114,13 +114,14 @@ export function listView({ main, signal, address }) {
 
   /** @param {List} list @param {string} words */
   function draw(list, words) {
-    filters.offer(list.agents, list.models);
+    filters.offer(list);
     over.href = writeAddress(["runs"], filters.chosen);
     for (const [i, [, , key]] of columns.entries()) {
       if (!key) continue;
       const way = sort === key || !sort && key === "started" ? "descending" : sort === `-${key}` ? "ascending" : "none";
       if (heads[i].getAttribute("aria-sort") !== way) heads[i].setAttribute("aria-sort", way);
     }
+    const shorten = tellApart(list.sessions.map(headline));
     /** @type {Element[]} */
     const order = list.sessions.map((s) => {
       let row = rows.get(s.id);
@@ -128,7 +129,7 @@ export function listView({ main, signal, address }) {
         row = new Row(s, picked, pick);
         rows.set(s.id, row);
       }
-      row.show(s, words);
+      row.show(s, words, shorten(headline(s)));
       return row.element;
     });
     arrange(body, order);
@@ -142,8 +143,19 @@ export function listView({ main, signal, address }) {
     set(foot, order.length ? footer(list, offset) : "");
     countStuck();
     if (!restored) restore();
+    drawnWords = words;
+    if (opening) openFirst();
     askHits(list, words);
   }
+
+  // Enter opens the first session that has the words, at its first hit.
+  let drawnWords = "", opening = false;
+  function openFirst() {
+    const first = body.querySelector(".name a");
+    opening = drawnWords !== search.value.trim();
+    if (!opening && drawnWords && first instanceof HTMLAnchorElement) location.hash = first.hash;
+  }
+  search.addEventListener("keydown", (e) => { if (e.key === "Enter") openFirst(); });
 
   // Rows say where they have the words, one after the other.
   let asking = "";
@@ -228,7 +240,8 @@ class Row {
       changed();
     } });
     this.dot = h("span", { class: "state", "aria-hidden": "true" });
-    this.link = h("a", { href: `#/trace/${s.id}` });
+    this.name = h("bdi");
+    this.link = h("a", { href: `#/trace/${s.id}` }, this.name);
     this.about = h("span", { class: "dim about" });
     this.outcome = h("span", { class: "outcome" });
     this.found = h("a", { class: "found", hidden: true });
@@ -259,15 +272,15 @@ class Row {
     fill(this.found, h("span", { class: "hits" }, plural(total, "hit")), ` ${hits[0].name}: `, marked(hits[0].text));
   }
 
-  /** @param {Session} s @param {string} words */
-  show(s, words) {
+  /** @param {Session} s @param {string} words @param {string} name */
+  show(s, words, name) {
     this.session = s;
     const title = headline(s);
-    set(this.link, title);
+    set(this.name, name);
     this.link.title = title;
     this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
-    set(this.about, [(s.prompt || s.first) && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
+    set(this.about, [(s.prompt || s.first) && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s.folder), s.pinned && "pinned"].filter(Boolean).join(" · "));
     this.found.hidden = !words || offline; // it has its room before it is filled
     if (this.words !== words) fill(this.found).removeAttribute("href");
     const values = [
@@ -302,11 +315,11 @@ function set(el, text) {
 
 // narrow leaves out what the API does not know to leave out: whether a session is stuck changes with time. An exported page has no API.
 /** @param {List} list @param {Chosen} chosen */
-function narrow(list, { q, state, time, agent, model }) {
+function narrow(list, { q, state, time, agent, model, folder }) {
   const words = offline ? q.toLowerCase().split(/\s+/).filter(Boolean) : [];
   const sessions = list.sessions.filter((s) => inState(s, state) && (!words.length || words.every((w) => JSON.stringify(s).toLowerCase().includes(w))) &&
-    (!offline || s.start >= since(time) && (!agent || s.agent === agent) && (!model || s.model === model)));
-  return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: list.matching - list.sessions.length + sessions.length };
+    (!offline || s.start >= since(time) && (!agent || s.agent === agent) && (!model || s.model === model) && (!folder || s.folder === folder)));
+  return { ...list, agents: list.agents ?? [], models: list.models ?? [], folders: list.folders ?? [], sessions, matching: list.matching - list.sessions.length + sessions.length };
 }
 
 /** @param {List} l @param {number} offset */
@@ -322,12 +335,12 @@ function footer(l, offset) {
   return facts.join(" · ");
 }
 
-function noMatch() {
+export function noMatch() {
   return [h("h2", {}, "Nothing matches"), h("p", {}, "All words must match. Try fewer of them."),
     h("p", {}, "Also: \"a phrase\", tool:shell, agent:codex, model:gpt, file:main.go, failed:yes, id:17a8.")];
 }
 
-function welcome() {
+export function welcome() {
   const here = location.port === "4319" ? "" : ` --endpoint ${location.origin} --protocol http/protobuf`; // 4319: of a viewer that receives where spantee sends
   return [h("h2", {}, "No sessions yet"), ...[
     ["Run an agent through spantee. It appears here while it works:", `cursor-agent -p --output-format stream-json --stream-partial-output "fix the failing test" | spantee --content=full${here} | jq -r .type`],

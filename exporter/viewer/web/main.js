@@ -4,8 +4,9 @@
 
 import { contains, listSessions, offline, watch } from "./api.js";
 import { compareView } from "./compare.js";
+import { fill, h } from "./dom.js";
 import { parseAddress } from "./finding.js";
-import { listView } from "./list.js";
+import { listView, toList } from "./list.js";
 import { runsView } from "./runs.js";
 import { latestView, sessionView } from "./session.js";
 import { startTheme } from "./theme.js";
@@ -20,16 +21,24 @@ function route() {
   const { parts: [name, ...args], query } = parseAddress(location.hash);
   leave?.abort();
   leave = new AbortController();
-  crumbs.replaceChildren();
   main.replaceChildren();
   main.className = name;
   document.title = "spantee";
-  const place = { main, crumbs, signal: leave.signal, address: query };
+  fill(crumbs, h("h1", {}, "Sessions"));
+  const place = { main, entitle, signal: leave.signal, address: query };
   if (name === "trace" && args[0]) view = sessionView(place, args[0], args[1]);
   else if (name === "latest") view = latestView(place);
   else if (name === "compare" && args[1]) view = compareView(place, args[0], args[1]);
   else if (name === "runs" && !offline) view = runsView(place);
   else view = listView(place);
+}
+
+// entitle names a page, and the way back from it.
+/** @type {Place["entitle"]} */
+function entitle(title, back = toList()) {
+  if (document.title === `${title} · spantee`) return;
+  document.title = `${title} · spantee`;
+  fill(crumbs, back, h("h1", {}, h("bdi", {}, title)));
 }
 
 startTheme(theme);

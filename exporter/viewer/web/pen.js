@@ -119,25 +119,27 @@ export class Pen {
     this.context.stroke();
   }
 
-  // text returns where it ends.
-  /** @param {string} text @param {number} x @param {number} y @param {string} ink @param {Font} font @param {CanvasTextAlign} align @param {number} room */
-  text(text, x, y, ink, font, align = "left", room = Infinity) {
+  // text returns where it ends. The end of a path says more than its beginning.
+  /** @param {string} text @param {number} x @param {number} y @param {string} ink @param {Font} font @param {CanvasTextAlign} align @param {number} room @param {boolean} [isPath] */
+  text(text, x, y, ink, font, align = "left", room = Infinity, isPath = false) {
     this.context.font = fonts[font];
     this.context.fillStyle = color(ink);
     this.context.textAlign = align;
-    const [cut, width] = this.cut(text, font, Math.floor(room));
+    const [cut, width] = this.cut(text, font, Math.floor(room), isPath);
     this.context.fillText(cut, x, y);
     return x + width;
   }
 
   // cut shortens text to what fits. Measuring is slow: what it found is kept.
-  /** @param {string} text @param {Font} font @param {number} room @returns {[string, number]} */
-  cut(text, font, room) {
-    const key = `${font} ${room} ${text}`;
+  /** @param {string} text @param {Font} font @param {number} room @param {boolean} isPath @returns {[string, number]} */
+  cut(text, font, room, isPath) {
+    const key = `${font} ${room} ${isPath} ${text}`;
     let found = this.cuts.get(key);
     if (found) return found;
     if (this.cuts.size > 5000) this.cuts.clear();
-    if (text.length > 300) text = text.slice(0, 300) + ellipsis;
+    /** @type {(length: number) => string} */
+    const part = (length) => (!length ? "" : isPath ? ellipsis + text.slice(-length) : text.slice(0, length) + ellipsis);
+    if (text.length > 300) text = part(300);
     /** @type {(s: string) => number} */
     const measure = (s) => this.context.measureText(s).width;
     let width = measure(text), shown = text;
@@ -145,10 +147,10 @@ export class Pen {
       let low = 0, high = text.length;
       while (low < high) {
         const middle = (low + high + 1) >> 1;
-        if (measure(text.slice(0, middle) + ellipsis) <= room) low = middle;
+        if (measure(part(middle)) <= room) low = middle;
         else high = middle - 1;
       }
-      shown = low ? text.slice(0, low) + ellipsis : "";
+      shown = part(low);
       width = measure(shown);
     }
     found = [shown, width];

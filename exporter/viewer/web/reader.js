@@ -2,11 +2,12 @@
 // The transcript as it is read, beside the waterfall.
 
 import { h } from "./dom.js";
-import { count, duration, money, percent, plural, seconds, size } from "./format.js";
+import { count, duration, money, percent, plural, roughly, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
+import { words } from "./reading.js";
 import { entries } from "./transcript.js";
-import { beginning, rowDetail, readable } from "./words.js";
+import { beginning, readable, rowDetail, rowName } from "./words.js";
 
 const longText = 1600; // characters shown until one asks for more
 
@@ -15,6 +16,7 @@ export class Reader {
   /** @type {Entry[]} */ entries = [];
   /** @type {Map<string, { sign: string, element: HTMLElement }>} */ made = new Map(); // elements by span id, with what they were made of
   /** @type {string | null} */ selected = null;
+  awaited = ""; // the step to bring into sight once it is there
   whole = ""; // the step that is shown with all its text
   /** @type {Set<string>} */ opened = new Set(); // what was unfolded, which outlives a change of its step
 
@@ -38,6 +40,7 @@ export class Reader {
     this.trace = trace;
     this.entries = entries(trace, content);
     pane.show(this.entries.map((e) => e.node.id));
+    if (this.awaited) this.look(trace.byId.get(this.awaited));
     this.forget();
   }
 
@@ -60,6 +63,7 @@ export class Reader {
   look(node) {
     this.made.get(this.selected ?? "")?.element.classList.remove("selected");
     this.selected = node?.id ?? null;
+    this.awaited = node && !this.pane.index.has(node.id) ? node.id : "";
     if (node) this.pane.bring(node.id);
     this.forget();
   }
@@ -76,11 +80,14 @@ export class Reader {
   /** @param {Entry} e */
   entry(e) {
     const n = e.node;
-    const go = h("button", { type: "button", class: "go", title: "Show in the waterfall", onclick: () => this.select(n.id) },
-      h("b", {}, name(n)), " ", h("span", { class: "about" }, rowDetail(n, this.trace?.session.folder)));
+    const chat = n.op === "chat", leads = chat || e.prompt !== "", { session } = this.trace ?? {};
+    const title = [n.prefix, rowName(n, session)].filter(Boolean).join(" "), about = rowDetail(n, session?.folder);
+    const go = h("button", { type: "button", class: "go", title: chat ? turnFacts(n) : "Show in the waterfall", onclick: () => this.select(n.id) },
+      leads ? [title, chat && n.bar.input && `${roughly(n.bar.input)} in`, chat && n.bar.output && `${roughly(n.bar.output)} out`].filter(Boolean).join(" · ") :
+        [h("b", {}, h("bdi", {}, title)), " ", h("bdi", { class: n.bar.path ? "about path" : "about" }, about)]);
     const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : this.trace?.time(n.duration));
-    const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
-      h("div", { class: "what" }, go, took), ...this.body(e, n));
+    const li = h("li", { class: `entry ${e.kind}${leads ? " words" : ""}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
+      h("div", { class: "what" }, go, took), chat && !e.said.length && h("p", { class: "about" }, about), ...this.body(e, n));
     if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
     return li;
   }
@@ -90,7 +97,6 @@ export class Reader {
     const { blocks } = e;
     return [
       e.prompt && h("div", { class: "said prompt" }, this.long(n, "prompt", e.prompt, markdown)),
-      n.op === "chat" && h("p", { class: "facts-line" }, turnFacts(n)),
       ...e.said.map((s, i) => (s.kind === "thinking"
         ? this.folded(n, `thinking ${i}`, "thought", [h("span", {}, "thought"), " ", h("span", { class: "dim" }, beginning(s.text))], markdown(s.text))
         : h("div", { class: "said" }, this.long(n, `said ${i}`, s.text, markdown)))),
@@ -140,7 +146,7 @@ export class Reader {
         this.long(n, key, b.value.join("\n")));
       case "links": return h("ul", { class: "results" }, b.value.map((l) => h("li", {}, h("b", {}, l.title), " ", h("span", { class: "dim" }, l.url), l.text && h("p", {}, l.text.slice(0, 300)))));
       case "todos": return h("ul", { class: "todos" }, b.value.map((t) => h("li", { class: t.done ? "done" : "" }, t.done ? "☑ " : t.doing ? "◐ " : "☐ ", t.text)));
-      case "fields": return h("dl", { class: "fields" }, b.value.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, typeof v === "string" ? v : JSON.stringify(v)))));
+      case "fields": return h("dl", { class: "fields" }, b.value.map(([k, v]) => h("div", {}, h("dt", {}, words(k)), h("dd", {}, typeof v === "string" ? v : JSON.stringify(v)))));
     }
     return null;
   }
@@ -158,15 +164,10 @@ function diff(lines, most) {
 }
 
 /** @param {TraceNode} n */
-function name(n) {
-  return [n.prefix === "chat" ? "" : n.prefix, n.title].filter(Boolean).join(" ");
-}
-
-/** @param {TraceNode} n */
 function turnFacts(n) {
   const b = n.bar;
   return [
-    b.turn && `turn ${b.turn}`,
+    n.title,
     n.firstChunk && `first chunk after ${duration(n.firstChunk - n.start)}`,
     n.chunks > 0 && plural(n.chunks, "chunk"),
     b.input && `${count(b.input)} tokens in${b.cached ? ` (${percent(b.cached / b.input)} cached)` : ""}`,
@@ -179,5 +180,5 @@ function turnFacts(n) {
 /** @param {Entry} e */
 function signature(e) {
   const n = e.node;
-  return [n.open ? "open" : n.end, n.failure, n.chunks, n.firstChunk, n.detail, e.weight, e.depth].join(" ");
+  return [n.open ? "open" : n.end, n.failure, n.chunks, n.firstChunk, n.detail, n.below.length, e.weight, e.depth].join(" ");
 }

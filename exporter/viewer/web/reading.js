@@ -41,7 +41,7 @@ const outputKeys = ["interleavedOutput", "aggregated_output", "output", "stdout"
 const errorKeys = ["error", "errorMessage", "modelVisibleError", "clientVisibleError", "reason", "stderr"];
 const noise = new Set(["exitCode", "exit_code", "toolCallId", "tool_call_id", "parsingResult", "simpleCommands", "hasInputRedirect", "hasOutputRedirect",
   "fileOutputThresholdBytes", "isBackground", "workingDirectory", "timeout", "timeoutMs", "skipApproval", "requestedSandboxPolicy",
-  "executionTime", "localExecutionTimeMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
+  "executionTime", "localExecutionTimeMs", "durationMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
 
 /** @param {Foreign} a @param {Add} add @param {Block[]} blocks */
 function readArguments(a, add, blocks) {
@@ -130,9 +130,9 @@ function workspace(body) {
   return lines;
 }
 
-/** @param {string | undefined} text @returns {unknown} */
-function parse(text) {
-  if (!text) return undefined;
+/** @param {string | undefined} text @returns {any} */
+export function parse(text) {
+  if (!text) return text;
   try {
     return JSON.parse(text);
   } catch {
@@ -155,9 +155,9 @@ function unwrap(r) {
   return ["", r];
 }
 
-// words writes camelCase as words.
+// words writes camelCase and snake_case as words.
 /** @type {(name: string) => string} */
-const words = (name) => name.replace(/([A-Z])/g, (c) => ` ${c.toLowerCase()}`).trim();
+export const words = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ").toLowerCase();
 
 // texts is the text in a list of content parts.
 /** @param {any[]} parts */

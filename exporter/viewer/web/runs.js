@@ -3,13 +3,13 @@
 // up. A click on a name narrows all that is shown.
 
 import { getRuns } from "./api.js";
-import { chart } from "./chart.js";
+import { bars, chart } from "./chart.js";
 import { fill, h, headings } from "./dom.js";
 import { Filters, parameters } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, money, percent, plural, roughly } from "./format.js";
-import { toList } from "./list.js";
-import { sortBy, withGaps } from "./stats.js";
+import { noMatch, toList, welcome } from "./list.js";
+import { sortBy, week, withGaps } from "./stats.js";
 import { onTheme } from "./theme.js";
 import { headline } from "./words.js";
 
@@ -45,10 +45,9 @@ const groupings = ["day", "agent", "model", "folder"];
 const mostShown = 20; // rows of a table
 
 /** @param {Place} place @returns {View} */
-export function runsView({ main, crumbs, signal, address }) {
+export function runsView({ main, entitle, signal, address }) {
   const list = toList();
-  crumbs.replaceChildren(list, h("span", {}, "Runs over time"));
-  document.title = "Runs over time · spantee";
+  entitle("Runs over time", list);
   /** @type {(label: string, names: string[]) => HTMLSelectElement} */
   const choose = (label, names) => {
     const el = h("select", { "aria-label": label, onchange: () => load() }, names.map((n) => h("option", { value: n }, n)));
@@ -57,9 +56,9 @@ export function runsView({ main, crumbs, signal, address }) {
   };
   const by = choose("by", groupings), measure = choose("chart", Object.keys(measures));
   const filters = new Filters(address, states, () => load());
-  const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" });
+  const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" }), nothing = h("div", { class: "empty" });
   const [peaks, table, tools, failures] = ["peaks", "scroll", "scroll", "scroll"].map((name) => h("div", { class: name }));
-  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, tools, failures);
+  const page = h("div", { class: "page" }, total, narrowed, nothing, charts, peaks, table, tools, failures);
   main.append(h("div", { class: "tools chosen" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure)), page);
   /** @type {Record<string, string>} */
   const sort = { sort: address.get("sort") ?? "", tools: address.get("tools") ?? "" };
@@ -73,7 +72,7 @@ export function runsView({ main, crumbs, signal, address }) {
     only.forEach((each) => query.append("only", each));
     try {
       answer = await getRuns(query, signal);
-      filters.offer(answer.agents, answer.models);
+      filters.offer(answer);
       redraw();
     } catch (e) {
       if (!signal.aborted) total.textContent = e.message;
@@ -82,7 +81,7 @@ export function runsView({ main, crumbs, signal, address }) {
 
   // to narrows what is shown to a group, or takes that back.
   /** @type {(key: string, name: string, label?: Child) => Element} */
-  const to = (key, name, label = name) => h("button", { type: "button", class: "quiet to", onclick: () => toggle(`${key}:${name}`) }, label);
+  const to = (key, name, label = name) => h("button", { type: "button", class: "quiet to", onclick: () => toggle(`${key}:${name}`) }, h("bdi", {}, label));
   /** @param {string} each */
   function toggle(each) {
     only = only.includes(each) ? only.filter((o) => o !== each) : [...only, each];
@@ -91,8 +90,8 @@ export function runsView({ main, crumbs, signal, address }) {
   }
 
   // sorted is a table whose columns sort it.
-  /** @template T @param {string} name @param {string} kind @param {Column<T>[]} columns @param {T[]} rows @param {T} [sum] */
-  function sorted(name, kind, columns, rows, sum) {
+  /** @template T @param {string} name @param {string} kind @param {Column<T>[]} columns @param {T[]} rows @param {(T | null)[]} sums */
+  function sorted(name, kind, columns, rows, sums = []) {
     const head = columns.map(({ key, title }, i) => h("th", { scope: "col", class: i ? "num" : "", "aria-sort": sort[name] === key ? "ascending" : sort[name] === `-${key}` ? "descending" : "none" },
       h("button", { type: "button", class: "quiet", onclick: () => {
         sort[name] = sort[name] === `-${key}` || i === 0 && sort[name] !== key ? key : `-${key}`;
@@ -101,14 +100,14 @@ export function runsView({ main, crumbs, signal, address }) {
     /** @type {(row: T, kind?: string) => Element} */
     const line = (row, kind) => h("tr", { class: kind }, columns.map(({ cell }, i) => (i ? h("td", { class: "num" }, cell(row)) : h("th", { scope: "row" }, cell(row)))));
     return [
-      h("table", { class: `stats ${kind}` }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, sortBy(rows, sort[name]).slice(0, mostShown).map((row) => line(row))), sum && h("tfoot", {}, line(sum, "sum"))),
+      h("table", { class: `stats ${kind}` }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, sortBy(rows, sort[name]).slice(0, mostShown).map((row) => line(row))), h("tfoot", {}, sums.map((sum) => sum && line(sum, "sum")))),
       rows.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(rows.length)} are shown.`),
     ];
   }
 
   function redraw() {
     if (signal.aborted || !answer) return;
-    const { all, groups, peaks: most, tools: called, errors: wrong, days, unindexed } = answer;
+    const { all, agents, groups, peaks: most, tools: called, days, unindexed } = answer, wrong = Object.entries(answer.errors).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
     history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, ...sort, only }));
     list.href = writeAddress([], filters.chosen);
     const on = only.some((o) => o.startsWith("day:")) ? 1 : days.length;
@@ -119,23 +118,25 @@ export function runsView({ main, crumbs, signal, address }) {
       unindexed && `${plural(unindexed, "session")} not indexed yet`].filter(Boolean).join(" · "));
     fill(narrowed, only.map((each) => h("button", { type: "button", onclick: () => toggle(each) }, `${each.replace(":", " ")} ✕`)));
     narrowed.hidden = !only.length;
+    fill(nothing, ...(all.runs ? [] : agents.length ? noMatch() : welcome()));
     drawChart();
-    fill(peaks, most.map(({ title, value, computed, session }) => h("p", {}, h("b", {}, title), " ", h("a", { href: writeAddress(["trace", session.id], {}) }, headline(session)), " ",
-      h("span", { class: "dim" }, title === "Slowest" ? duration(value) : title === "Most expensive" ? money(value) + (computed ? " computed" : "") : plural(value, "error")))));
+    fill(peaks, most.map((m) => h("p", {}, h("b", {}, m.title), " ", h("a", { href: writeAddress(["trace", m.session.id], {}) }, h("bdi", {}, headline(m.session))), " ",
+      h("span", { class: "dim" }, m.title === "Slowest" ? time(m.durationP50) : m.title === "Most expensive" ? cost(m) : plural(m.toolErrors, "error")))));
 
     /** @type {Column<Group>} */
-    const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
+    const name = { key: "name", title: "Group", cell: (g) => (groups.includes(g) ? to(by.value, g.name) : g.name) };
     const known = columns.filter(({ key }) => groups.some((g) => g[key] || key === "stated" && g.computedRuns));
-    fill(table, groups.length > 0 && sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups, { ...all, name: "All" }));
+    fill(table, groups.length > 0 && sorted("sort", "runs", [name, ...known], by.value === "day" ? groups.toReversed() : groups,
+      [{ ...all, name: "All" }, ...(filters.chosen.time || only.length ? [] : [week(days, "Last 7 days", 0), week(days, "The 7 days before", 7)])]));
     fill(tools, called.length > 0 && [h("h2", {}, "Tools"), ...sorted("tools", "tools-table", [
-      { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
+      { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "agent", title: "Agent", cell: (t) => to("agent", t.agent || "unknown") }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
       { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
       { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => (t.p50 === null ? "–" : duration(t.total)) },
       { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
     ], called.map((t) => ({ ...t, rate: t.failed / t.calls })))]);
     fill(failures, wrong.length > 0 && h("h2", {}, "Errors"), wrong.length > 0 && h("table", { class: "stats" },
       headings(["Error", "Runs"]),
-      h("tbody", {}, wrong.slice(0, mostShown).map((e) => h("tr", {}, h("th", { scope: "row" }, to("error", e.name)), h("td", { class: "num" }, count(e.runs)))))));
+      h("tbody", {}, wrong.slice(0, mostShown).map(([name, runs]) => h("tr", {}, h("th", { scope: "row" }, to("error", name)), h("td", { class: "num" }, count(runs)))))));
   }
 
   // The chart stays as it is while one looks at one day after the other.
@@ -143,7 +144,10 @@ export function runsView({ main, crumbs, signal, address }) {
   let plot;
   function drawChart() {
     plot?.destroy();
-    plot = answer && chart(charts, measures[measure.value], withGaps(answer.days), measure.value, (day) => {
+    plot = undefined;
+    charts.replaceChildren();
+    if (answer?.each.length) bars(charts, measures[measure.value], answer.each, measure.value);
+    else plot = answer && chart(charts, measures[measure.value], withGaps(answer.days), measure.value, (day) => {
       only = only.filter((o) => !o.startsWith("day:") || o === `day:${day}`);
       toggle(`day:${day}`);
     });
@@ -166,13 +170,13 @@ export function runsView({ main, crumbs, signal, address }) {
   } };
 }
 
-// measures are what a chart can show of each day: lines, and how to write a value.
+// measures are what a chart can show: lines of days, one value of a run, and how to write it.
 /** @type {Record<string, Measure>} */
 const measures = {
-  duration: { lines: [["p50", "durationP50"], ["p95", "durationP95"]], format: duration },
-  "first chunk": { lines: [["p50", "firstP50"], ["p95", "firstP95"]], format: duration },
-  "tool time": { lines: [["p50", "toolP50"], ["p95", "toolP95"]], format: duration },
-  failures: { lines: [["runs", "runs"], ["failed", "failed"]], format: count },
-  tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly },
-  cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: money },
+  duration: { lines: [["p50", "durationP50"], ["p95", "durationP95"]], format: duration, timed: true, one: (m) => m.durationP50 ?? 0 },
+  "first chunk": { lines: [["p50", "firstP50"], ["p95", "firstP95"]], format: duration, timed: true, one: (m) => m.firstP50 ?? 0 },
+  "tool time": { lines: [["p50", "toolP50"], ["p95", "toolP95"]], format: duration, timed: true, one: (m) => m.toolP50 ?? 0 },
+  failures: { lines: [["runs", "runs"], ["failed", "failed"]], format: count, one: (m) => m.toolErrors },
+  tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly, one: (m) => m.input + m.output },
+  cost: { lines: [["stated", "stated"], ["computed", "computed"]], format: money, one: (m) => m.stated + m.computed },
 };

@@ -1,8 +1,8 @@
 // @ts-check
 // One session: what it was, where its time went, its waterfall and its transcript.
 
-import { change, exportPath, getSession, getSteps, listSessions, offline, oneAtATime } from "./api.js";
-import { Details } from "./details.js";
+import { change, exportPath, getSteps, listSessions, offline, oneAtATime } from "./api.js";
+import { Details, fact } from "./details.js";
 import { divider } from "./divider.js";
 import { copyButton, fill, h, help, inField, stepButton } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
@@ -18,15 +18,15 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { beginning, failedTools, folderName, headline as title, present, state, what, who } from "./words.js";
+import { folderName, headline as title, present, state, what, who } from "./words.js";
 
 /** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
-export function sessionView({ main, crumbs, signal, address }, id, span) {
+export function sessionView({ main, entitle, signal, address }, id, span) {
   const headFacts = h("div", { class: "head-facts" });
   const act = actions(id);
   const head = h("div", { class: "head" }, headFacts, act.element);
   const spent = h("div", { class: "spent" });
-  const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
+  const filter = h("input", { type: "search", placeholder: "Words, is:error, tool:shell", "aria-label": "Filter spans" });
   const tallied = h("span", { class: "dim found", role: "status" });
   const fold = h("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Fold turns");
   const content = new Content();
@@ -51,9 +51,9 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const step = (way) => waterfall.step(way, stepWanted());
   const split = h("div", { class: "split" },
     h("section", { class: "chart", "aria-label": "Waterfall" },
-      h("div", { class: "overview" }, minimap.element),
       h("div", { class: "tools" }, filter, stepButton(-1, "Previous match, or error", step), stepButton(1, "Next match, or error", step), tallied, h("span", { class: "grow" }), fold, help(keys)),
-      waterfall.element));
+      waterfall.element,
+      h("div", { class: "overview" }, minimap.element)));
   split.append(divider(split), side.element);
   main.append(head, spent, split);
   const without = h("p", { class: "foot", hidden: true }, offline ? "Exported without content." : "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
@@ -112,16 +112,13 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 
   let wanted = span;
   const loader = new Loader(id, signal, (trace) => {
-    document.title = `${title(trace.session)} · spantee`;
-    crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
+    entitle(title(trace.session));
     headline();
     account();
     timeline.extend(trace.duration);
     minimap.show(trace);
     waterfall.show(trace);
-    reader.show(trace, content);
     details.refresh(trace);
-    fill(overall, ...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
     if (!restored) restore(trace);
     else if (wanted && trace.byId.has(wanted) && !waterfall.selected) waterfall.select(wanted);
     if (waterfall.selected) wanted = undefined;
@@ -129,29 +126,29 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     readMore();
   }, (e) => {
     if (!loader.trace.session) {
-      main.replaceChildren(h("div", { class: "empty" }, h("h1", {}, "No such session"),
+      main.replaceChildren(h("div", { class: "empty" }, h("h2", {}, "No such session"),
         h("p", {}, e.message), h("p", {}, h("a", { href: "#/" }, "All sessions"))));
     }
   }, (to) => location.replace(writeAddress(["trace", to, span], Object.fromEntries(address))));
 
-  // The content comes after the first picture.
+  // The content comes after the first picture. The transcript waits for it: steps that get their
+  // texts later would push others down.
   let reading = false;
   const readMore = oneAtATime(signal, async () => {
+    const { trace } = loader;
     reading = true;
     try {
       for (let more = true; more && !signal.aborted;) {
         const answer = await getSteps(id, content.seq, signal);
         more = answer.more;
-        if (content.merge(answer)) {
-          for (const s of [...answer.spans, ...answer.open]) {
-            const n = loader.trace.byId.get(s.id);
-            if (n) n.content = [s.prompt, s.answer, s.arguments, s.result, ...(s.said ?? []).map((p) => p.text)].filter(Boolean).join("\n").toLowerCase();
-          }
-          reader.show(loader.trace, content);
-        }
+        content.merge(answer);
+        content.tell(answer, trace);
+        without.hidden = trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
+        reader.show(trace, content);
+        waterfall.redraw();
+        fill(overall, ...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
       }
       if (filter.value) applyFilter();
-      without.hidden = loader.trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
     } catch (e) {
       if (!signal.aborted) tallied.textContent = e.message;
     }
@@ -164,7 +161,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     fill(headFacts, ...facts(loader.trace));
   }
   function account() {
-    fill(spent, strip(loader.trace, toggleFilter), failures(loader.trace, (to) => waterfall.select(to)));
+    fill(spent, failures(loader.trace, (to) => waterfall.select(to), toggleFilter), strip(loader.trace, toggleFilter));
   }
 
   // Open spans last until now.
@@ -184,13 +181,12 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   signal.addEventListener("abort", () => clearInterval(clock));
 
   /** @type {Match | null} */
-  let match = null, matching = 0, errors = 0;
+  let match = null, matching = 0;
   /** @type {() => Match} */
   const stepWanted = () => match ?? ((n) => n.failure !== "");
   function applyFilter() {
     match = parseFilter(filter.value);
     const { nodes } = loader.trace;
-    errors = failedTools(loader.trace).length;
     matching = match ? nodes.filter(match).length : nodes.length;
     waterfall.filter(match);
     tally();
@@ -198,7 +194,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   function tally() {
     const all = plural(loader.trace.nodes.length, "span");
     const inSight = waterfall.rows.length < waterfall.all.length ? `, ${count(waterfall.rows.length)} in sight` : "";
-    tallied.textContent = (match ? `${count(matching)} of ${all}` : `${all}, ${plural(errors, "error")}`) + inSight;
+    tallied.textContent = (match ? `${count(matching)} of ${all}` : all) + inSight;
   }
   /** @param {string} text */
   function setFilter(text) {
@@ -240,7 +236,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 // latestView waits for a session and goes to the latest.
 /** @param {Place} place @returns {View} */
 export function latestView({ main, signal }) {
-  main.append(h("div", { class: "empty" }, h("h1", {}, "Waiting for the first span"),
+  main.append(h("div", { class: "empty" }, h("h2", {}, "Waiting for the first span"),
     h("p", {}, "A session appears here with its first line."),
     h("p", {}, h("a", { href: "#/" }, "All sessions"))));
   const changed = async () => {
@@ -256,22 +252,18 @@ export function latestView({ main, signal }) {
 export function facts(trace) {
   const s = trace.session;
   const [kind, words] = state(s);
-  /** @type {(label: string, value: Child, extra?: Props) => Leaf} */
-  const fact = (label, value, extra = {}) => value && h("div", { class: "fact" }, h("dt", {}, label), h("dd", extra, value));
   const share = s.input > 0 && s.cached > 0 ? ` (${percent(s.cached / s.input)} cached)` : "";
   return [
-    h("h1", {}, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), who(s), " ",
-      h("span", { class: "dim" }, what(s)), h("span", { class: `outcome ${kind}` }, words)),
-    s.prompt && h("p", { class: "asked", title: s.prompt }, beginning(s.prompt)),
+    h("p", { class: "doing" }, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), h("span", { class: `outcome ${kind}`, title: words }, words), h("span", { class: "dim" }, `${who(s)} ${what(s)}`)),
     h("dl", {},
-      !trace.timeless && fact("Started", moment(s.start), { title: exactMoment(s.start) }),
       fact("Duration", trace.time(trace.duration)),
       fact("Tools", count(s.tools)),
       s.toolErrors > 0 && fact("Errors", count(s.toolErrors), { class: "red" }),
       s.input > 0 && fact("Tokens in", count(s.input) + share),
       s.output > 0 && fact("Tokens out", count(s.output)),
       s.cost > 0 && fact("Cost", money(s.cost)),
-      s.folder && fact("Folder", folderName(s), { title: s.folder }),
+      !trace.timeless && fact("Started", moment(s.start), { title: exactMoment(s.start) }),
+      s.folder && fact("Folder", h("bdi", {}, folderName(s.folder)), { title: s.folder }),
     ),
   ];
 }
@@ -322,9 +314,9 @@ function actions(id) {
   choose();
   const more = h("div");
   return {
-    element: h("div", { class: "actions" }, status, pin, remove,
+    element: h("div", { class: "actions" }, status,
       h("details", { class: "help export" }, h("summary", {}, "Export"), h("div", {}, boxes, html, json)),
-      h("details", { class: "help export" }, h("summary", {}, "More"), more)),
+      h("details", { class: "help export" }, h("summary", {}, "More"), h("div", {}, pin, remove, more))),
     /** @param {Session} session */
     show(session) {
       pinned = Boolean(session.pinned);

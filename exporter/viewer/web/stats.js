@@ -16,6 +16,17 @@ export function withGaps(days) {
   return days;
 }
 
+// week adds up seven days, which ended so many days ago. Quantiles of days do not add up.
+/** @param {Group[]} days @param {string} name @param {number} ago @returns {Group | null} */
+export function week(days, name, ago) {
+  /** @type {(ago: number) => string} */
+  const day = (ago) => new Date(new Date().setDate(new Date().getDate() - ago)).toLocaleDateString("sv");
+  const seven = days.filter((d) => day(ago + 6) <= d.name && d.name <= day(ago));
+  if (!seven.length) return null;
+  const sums = Object.keys(seven[0]).map((key) => [key, /P\d\d$/.test(key) ? null : seven.reduce((sum, d) => sum + Number(d[/** @type {keyof Measures} */ (key)]), 0)]);
+  return { ...Object.fromEntries(sums), name };
+}
+
 // sortBy sorts by a column, descending if it begins with -; what has no value comes last, whichever way.
 /** @template T @param {T[]} rows @param {string} column */
 export function sortBy(rows, column) {

@@ -5,17 +5,19 @@
 import { slowest, usage } from "./breakdown.js";
 import { h } from "./dom.js";
 import { count, duration, money, percent, roughly } from "./format.js";
-import { toolTable } from "./strip.js";
-import { rowDetail, stepName } from "./words.js";
+import { strip, toolTable } from "./strip.js";
+import { rowDetail, rowName } from "./words.js";
 
 /** @param {Trace} trace @param {{ select: Select, filter(word: string): void }} on */
 export function summary(trace, { select, filter }) {
   const steps = slowest(trace), used = usage(trace), { timeless } = trace;
   return [
+    !timeless && h("h2", {}, "Where the time went"),
+    !timeless && strip(trace, filter, Infinity),
     !timeless && h("h2", {}, "Slowest steps"),
     !timeless && steps.length > 0 && h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },
-        h("b", {}, stepName(n)), " ", h("span", { class: "about" }, rowDetail(n, trace.session.folder)),
+        h("b", {}, h("bdi", {}, rowName(n, trace.session))), " ", h("bdi", { class: "about" }, rowDetail(n, trace.session.folder)),
         n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
       h("span", { class: "num" }, duration(n.duration))))),
     h("h2", {}, "Tools"), toolTable(trace, filter),

@@ -49,7 +49,8 @@ export class Trace {
     const byId = new Map();
     this.nodes = [];
     for (const bar of [...bars.filter((b) => b.op !== "deltas"), ...bars.filter((b) => b.op === "deltas")]) {
-      const chat = bar.op === "deltas" ? byId.get(bar.parent) : undefined, node = chat ?? new Node(bar);
+      const chat = bar.op === "deltas" ? byId.get(bar.parent) : undefined, node = chat ?? new Node(bar), { content = "", words = "" } = this.byId.get(bar.id) ?? {};
+      if (!chat) Object.assign(node, { content, words });
       byId.set(bar.id, node);
       if (chat) chat.append(bar);
       else this.nodes.push(node); // deltas stand in for a chat that is missing
@@ -188,6 +189,7 @@ export class Node {
   prefix = "";
   detail = "";
   content = ""; // what a filter finds
+  words = ""; // the first that a turn says
 
   /** @param {Bar} bar */
   constructor(bar) {
@@ -223,8 +225,7 @@ export class Node {
     this.thinking = absolute(bar, bar.thinking);
     this.marks = (bar.marks ?? []).map((m) => ({ name: m.name, at: bar.start + m.at }));
     this.title = bar.title || bar.name;
-    this.prefix = { chat: "chat", background: "background", approval: "waits for approval of" }[this.op] ?? "";
-    if (this.prefix === this.title) this.prefix = ""; // a call of a model without a name
+    this.prefix = this.op === this.title ? "" : { background: "background", approval: "waits for approval of" }[this.op] ?? "";
     this.detail = bar.detail ?? "";
   }
 

@@ -2,7 +2,8 @@
 // A transcript is a trace as a conversation: what was asked, thought, said and
 // done, in order. Without content it is a list of steps.
 
-import { readCall } from "./reading.js";
+import { parse, readCall } from "./reading.js";
+import { beginning } from "./words.js";
 
 // Content holds what came of the steps' content so far.
 export class Content {
@@ -19,7 +20,18 @@ export class Content {
     this.seq = answer.seq;
     for (const s of answer.spans) this.steps.set(s.id, s);
     this.open = new Map(answer.open.map((s) => [s.id, s]));
-    return answer.spans.length + answer.open.length > 0;
+  }
+
+  // tell gives the nodes that an answer is about what they say.
+  /** @param {Steps} answer @param {Trace} trace */
+  tell(answer, trace) {
+    for (const { id } of [...answer.spans, ...answer.open]) {
+      const n = trace.byId.get(id);
+      if (!n) continue;
+      const steps = this.of(n), all = said(steps);
+      n.words = beginning((all.find((s) => s.kind === "text") ?? all[0])?.text ?? "");
+      n.content = [...steps.flatMap((s) => [s.prompt, s.answer, s.arguments, s.result]), ...all.map((s) => s.text)].filter(Boolean).join("\n").toLowerCase();
+    }
   }
 
   // of returns the content of a node, in all of its spans.
@@ -42,7 +54,7 @@ export function entries(trace, content) {
   return list;
 }
 
-// An Entry has a node, a kind (agent, turn, tool, approval, background, span)
+// An Entry has a node, a kind (agent, turn, tool, approval, background, hook, or none)
 // and a depth that counts sub-agents. Its content is only read when it is
 // shown: there may be 50,000 entries.
 class Entry {
@@ -53,14 +65,14 @@ class Entry {
     this.node = node;
     this.depth = depth;
     this.content = content;
-    this.kind = kinds[node.op] ?? "span";
+    this.kind = node.op === "chat" ? "turn" : node.op;
   }
 
   /** @returns {Step[]} */
   get steps() { return this.found ??= this.content.of(this.node); }
   get cut() { return this.steps.reduce((sum, s) => sum + (s.cut ?? 0), 0); }
   get prompt() { return this.node.op === "agent" ? this.steps.map((s) => lastPrompt(s.prompt)).find(Boolean) ?? "" : ""; }
-  get said() { return this.node.op === "chat" ? this.steps.flatMap((s) => answer(s.answer) ?? s.said ?? []) : []; }
+  get said() { return this.node.op === "chat" ? said(this.steps) : []; }
   get notes() { return this.steps.flatMap((s) => s.notes ?? []); }
   get blocks() { return this.steps.filter((s) => s.arguments || s.result).flatMap((s) => readCall(s.arguments, s.result)); }
   get raw() { return this.steps.flatMap((s) => [["Arguments", s.arguments], ["Result", s.result]]).filter(([, text]) => text); }
@@ -69,8 +81,8 @@ class Entry {
   get weight() { return this.steps.reduce((sum, s) => sum + (s.weight ??= JSON.stringify(s).length), 0); }
 }
 
-/** @type {Record<string, string>} */
-const kinds = { agent: "agent", chat: "turn", tool: "tool", approval: "approval", background: "background" };
+/** @type {(steps: Step[]) => Said[]} */
+const said = (steps) => steps.flatMap((s) => answer(s.answer) ?? s.said ?? []);
 
 // lastPrompt is what the user said last, in gen_ai.input.messages.
 /** @param {string} [text] */
@@ -100,10 +112,6 @@ const partsOf = (m) => (Array.isArray(m?.parts) ? m.parts : []);
 
 /** @param {string} [text] @returns {Foreign[]} */
 function list(text) {
-  try {
-    const value = JSON.parse(text || "[]");
-    return Array.isArray(value) ? value : [];
-  } catch {
-    return [];
-  }
+  const value = parse(text);
+  return Array.isArray(value) ? value : [];
 }

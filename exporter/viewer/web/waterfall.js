@@ -7,7 +7,7 @@ import { gestures } from "./gestures.js";
 import { axisHeight, lead, rowHeight } from "./layout.js";
 import { Pen, keepDrawn } from "./pen.js";
 import { stepLabel, steps } from "./timeline.js";
-import { rowDetail, spoken } from "./words.js";
+import { rowDetail, rowName, spoken } from "./words.js";
 
 const rightMargin = 24;
 
@@ -213,10 +213,10 @@ export class Waterfall {
     if (n.failure) pen.cross(x + 3, middle, "error");
     else pen.dot(x + 3, middle, n.op || "other");
     x += 12;
-    if (n.prefix && !(this.narrow && n.op === "chat")) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
-    x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
+    if (n.prefix) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
+    x = pen.text(rowName(n, this.trace.session), x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
     const detail = rowDetail(n, this.trace.session?.folder);
-    if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7);
+    if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7, n.bar.path);
     pen.text(this.trace.time(n.duration), this.left - 12, middle, n.failure ? "error-text" : "dim", "number", "right");
   }
 

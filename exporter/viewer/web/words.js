@@ -7,8 +7,9 @@ import { duration, money, plural, seconds } from "./format.js";
 export const who = (s) => s.agent || s.service || "unknown service";
 /** @type {(s: Named) => string} */
 export const what = (s) => s.model || (s.agent ? "" : s.name);
-/** @type {(s: Session) => string} */
-export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).pop() ?? "";
+// folderName is the end of a path, which says most.
+/** @type {(path: string, parts?: number) => string} */
+export const folderName = (path, parts = 1) => path.replace(/[/\\]+$/, "").split(/[/\\]/).slice(-parts).join("/");
 
 // headline is what tells a session from others: the first words of its prompt, or else its
 // first command or answer, as far as they were recorded.
@@ -18,6 +19,22 @@ export const headline = (s) => beginning(s.prompt || s.first || "") || [who(s), 
 // beginning is the first words of a text on one line, without the marks of Markdown.
 /** @type {(text: string) => string} */
 export const beginning = (text) => text.slice(0, 300).replace(/(^|\s)#{1,6} |\*\*|__|`/g, "$1").replace(/\s+/g, " ").trim();
+
+// tellApart shortens names at what they have in common with others.
+/** @param {string[]} names @returns {(name: string) => string} */
+export function tellApart(names) {
+  const sorted = [...new Set(names)].sort();
+  /** @type {(a: string, b?: string) => number} */
+  const common = (a, b = "") => { let n = 0; while (n < a.length && a[n] === b[n]) n++; return n; };
+  const short = new Map(sorted.map((name, i) => {
+    const same = Math.max(common(name, sorted[i - 1]), common(name, sorted[i + 1])), word = name.lastIndexOf(" ", same) + 1;
+    const from = same - word < shownOfCommon ? word : same;
+    return [name, from > 1.5 * shownOfCommon ? `${name.slice(0, shownOfCommon).trim()}… ${name.slice(from)}` : name];
+  }));
+  return (name) => short.get(name) ?? name;
+}
+
+const shownOfCommon = 20;
 
 // recent is how long after its last span a session whose sender does not tell
 // what is open is taken to be running, in milliseconds.
@@ -38,7 +55,7 @@ export function state(s, now = present(s) / 1e3) {
   if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
   if (s.now && isStuck(s.now, now * 1e3)) return ["stuck", `stuck${s.now.op === "tool" ? " in a tool" : ""}: ${activity(s.now, now)}`];
   if (s.now) return ["running", activity(s.now, now)];
-  if (s.failure) return ["failed", `failed: ${s.failure}`];
+  if (s.failure) return ["failed", s.failure === "failed" ? s.failure : `failed: ${s.failure}`];
   if (s.ended && s.doubts?.length) return ["mixed", `ended, but ${s.doubts.map(doubt).join(", ")}`];
   if (s.ended && s.errors) return ["mixed", s.toolErrors ? `ended, ${plural(s.toolErrors, "error")}` : "ended, but a step failed"]; // a run's errors are its failed tools
   if (s.ended) return ["ok", "ended well"];
@@ -91,13 +108,20 @@ function doing(n) {
 /** @param {string} what @param {string} command */
 function withoutProgram(what, command) {
   const [tool, program] = what.split(" ");
-  return program && command.split(/\s+/).includes(program) ? tool : what;
+  return program && command.split(/[\s/]+/).includes(program) ? tool : what;
 }
 
-// rowDetail is what a row of the waterfall says besides its title.
+// rowName names a step: a call of the session's model by its turn, another by its model as well.
+/** @param {TraceNode} n @param {Session} [session] */
+export function rowName(n, session) {
+  if (n.op !== "chat") return withoutProgram(n.title, n.detail);
+  return [n.bar.turn ? `turn ${n.bar.turn}` : "chat", n.title !== session?.model && n.title !== "chat" && n.title].filter(Boolean).join(" · ");
+}
+
+// rowDetail is what a step is about: a turn's first words, or else what it led to.
 /** @param {TraceNode} n */
 export function rowDetail(n, folder = "") {
-  if (!n.detail) return "";
+  if (n.op === "chat") return n.words || ledTo(n);
   return n.bar.path && folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
 }
 
@@ -117,13 +141,11 @@ export const readable = (text) => text
   .replace(/(^|, )((?:[a-z ]+ )?cost) ([\d.]+)(?=,|$)/g, (_, before, key, usd) => `${before}${key} ${money(Number(usd))}`)
   .replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
 
-// stepName tells a step from others: a model call by its turn and what it led to.
 /** @param {TraceNode} n */
-export function stepName(n) {
-  if (n.op !== "chat" || !n.bar.turn) return n.title;
+function ledTo(n) {
   const tools = n.below.filter((c) => c.op === "tool").map((c) => c.bar.tool || c.title);
-  const led = tools.length > 3 ? [...tools.slice(0, 3), "…"] : tools;
-  return `turn ${n.bar.turn} → ${led.join(", ") || (n.failure ? "failed" : "answer")}`;
+  if (!n.bar.turn || n.open && !tools.length) return "";
+  return `→ ${(tools.length > 3 ? [...tools.slice(0, 3), "…"] : tools).join(", ") || (n.failure ? "failed" : "answer")}`;
 }
 
 // failedTools are the tool calls that failed, in order.

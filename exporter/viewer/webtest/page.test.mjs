@@ -9,11 +9,11 @@ import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
 import { duration, money, percent, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
-import { sortBy, withGaps } from "../web/stats.js";
+import { sortBy, week, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, present, readable, state, stepName } from "../web/words.js";
+import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -258,7 +258,7 @@ test("what goes on, in words", () => {
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
   assert.deepEqual(state({ came: t0, failure: "", ended: true, errors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
   assert.equal(headline({ ...session, prompt: "Fix **it**" }), "Fix it");
-  assert.equal(headline({ ...session, first: "go test ./..." }), "go test ./...");
+  assert.equal(headline({ ...session, first: "$ go test ./..." }), "$ go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
 });
 
@@ -271,7 +271,7 @@ test("a bar's notes say what its row does not", () => {
     bar("d", "r", "chat", "chat", 3, 4),
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
-  assert.equal(trace.byId.get("d").prefix, ""); // not "chat chat"
+  assert.equal(rowName(trace.byId.get("d"), session), "chat"); // not "chat · chat"
 });
 
 test("errors are failed tools, and a run that failed says so itself", () => {
@@ -284,8 +284,41 @@ test("errors are failed tools, and a run that failed says so itself", () => {
 
 test("steps are told apart, and what failed comes first", () => {
   const t = run();
-  assert.deepEqual(["c1", "c2", "a"].map((id) => stepName(t.byId.get(id))), ["turn 1 → read, read, task", "turn 2 → answer", "read"]);
+  const named = (n) => `${rowName(n, t.session)} ${rowDetail(n, session.folder)}`;
+  assert.deepEqual(["c1", "c2", "a"].map((id) => named(t.byId.get(id))), ["turn 1 → read, read, task", "turn 2 → answer", "read a.go"]);
   assert.deepEqual(failedTools(t).map((n) => n.id), ["b"]);
+  const other = traced([bar("c", "", "chat", "small", 0, 1, { turn: 3 }), bar("s", "c", "tool", "shell go", 1, 2, { detail: "cd x && ./bin/go test" }), bar("u", "c", "tool", "shell go", 1, 2)]);
+  assert.deepEqual(["c", "s", "u"].map((id) => rowName(other.byId.get(id), other.session)), ["turn 3 · small", "shell", "shell go"]); // another model, and a program that the command has
+});
+
+test("a turn is called by its first words, which it keeps when others come", () => {
+  const t = run(), content = new Content();
+  const said = (text) => JSON.stringify([{ role: "assistant", parts: [{ type: "reasoning", content: "Hm." }, { type: "text", content: text }] }]);
+  const answer = { seq: 9, more: false, spans: [{ id: "c1", answer: said("**Two files**\nto read.") }, { id: "d", said: [{ kind: "text", text: "All done." }] }, { id: "b", result: "Not There" }], open: [] };
+  content.merge(answer);
+  content.tell(answer, t);
+  const words = () => ["c1", "c2", "ic"].map((id) => rowDetail(t.byId.get(id)));
+  assert.deepEqual(words(), ["Two files to read.", "All done.", "→ grep"]);
+  t.merge({ session, seq: 2, spans: [bar("e", "r", "tool", "shell", 20, 21)], open: [] });
+  assert.deepEqual(words(), ["Two files to read.", "All done.", "→ grep"]);
+  assert.deepEqual(t.nodes.filter(parseFilter("there")).map((n) => n.id), ["b"]);
+});
+
+test("names are shortened at what they have in common", () => {
+  const asked = "Fix the failing test of the package";
+  const shorten = tellApart([`${asked} cart`, `${asked} cart`, `${asked} coupon`, "Say done."]);
+  assert.deepEqual([`${asked} cart`, `${asked} coupon`, "Say done.", "another"].map(shorten), ["Fix the failing test… cart", "Fix the failing test… coupon", "Say done.", "another"]);
+  assert.equal(tellApart([asked, `${asked} cart`])(asked), asked); // there is little to leave out
+  const path = `/${"a".repeat(60)}`;
+  assert.equal(tellApart([`${path}1`, `${path}2`])(`${path}2`), `${path.slice(0, 20)}… 2`);
+});
+
+test("the sums of a week are those of its days", () => {
+  const day = (ago, runs) => ({ name: new Date(new Date().setDate(new Date().getDate() - ago)).toLocaleDateString("sv"), runs, durationP50: 5 });
+  const days = [day(14, 1), day(13, 2), day(7, 4), day(6, 8), day(0, 16)];
+  assert.deepEqual(week(days, "this", 0), { name: "this", runs: 24, durationP50: null });
+  assert.deepEqual(week(days, "before", 7), { name: "before", runs: 6, durationP50: null });
+  assert.equal(week(days.slice(0, 1), "this", 0), null);
 });
 
 test("what events say is words, not keys", () => {
