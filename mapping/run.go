@@ -196,7 +196,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
 			r.closeTurn(inv, broke, errorType)
 		default:
-			r.closeIdle(inv, latest)
+			r.closeIdle(inv, at, latest)
 		}
 	}
 	if first := end.FirstToken; first > 0 && first < end.Length && r.main.firstChunk.isZero() {
@@ -228,7 +228,7 @@ func (r *run) abandon(at moment, why string) {
 		switch t := inv.current(); {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
-			r.closeIdle(inv, at)
+			r.closeIdle(inv, at, at)
 		case t == nil && inv != r.main:
 		case t != nil, r.asking(inv, at, least):
 			t := r.openTurn(inv, at, nil)

@@ -188,9 +188,9 @@ func (r *run) endTurn(inv *invocation, at moment, errorType string) {
 }
 
 // closeIdle ends the current turn, after which the agent was idle: what happened since
-// is on the root. If the last word has no timestamp, it is put halfway between the
-// timestamp before it and at.
-func (r *run) closeIdle(inv *invocation, at moment) {
+// is on the root. If the last word, or the line at which there was none, has no timestamp, it
+// is put halfway between the timestamp before it and the latest moment that it may have had.
+func (r *run) closeIdle(inv *invocation, at, latest moment) {
 	t := inv.current()
 	if t.hasOutput() {
 		r.notices = append(r.notices, inv.notices...)
@@ -198,7 +198,7 @@ func (r *run) closeIdle(inv *invocation, at moment) {
 	}
 	end := t.lastWord(at)
 	if r.clock.guesses(end) && r.clock.stamped && !r.agent.CoarseStamps && !t.timedOut {
-		end = end.between(at)
+		end = end.between(latest)
 	}
 	r.closeTurn(inv, end, "")
 }
@@ -523,7 +523,7 @@ var ofRequest = map[string]bool{
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at moment) {
 	if t := inv.current(); t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at.at-t.lastOutput.at >= maxThought) {
-		r.closeIdle(inv, at)
+		r.closeIdle(inv, at, at)
 	}
 	if inv.current() == nil && inv.state == idle {
 		if inv == r.main && r.firstAnswer == 0 {
