@@ -353,3 +353,22 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 }
+
+// Many processes may open a database at once while nobody has created it yet.
+func TestOpenTogether(t *testing.T) {
+	for range 10 {
+		path := filepath.Join(t.TempDir(), "viewer", "sessions.db")
+		var opening sync.WaitGroup
+		for range 8 {
+			opening.Go(func() {
+				s, err := Open(path, Retention{}, func(err error) { t.Error(err) })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s.Close()
+			})
+		}
+		opening.Wait()
+	}
+}
