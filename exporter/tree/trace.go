@@ -169,7 +169,17 @@ func byTime(a, b *node) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.title, b.title), cmp.Compare(a.id, b.id))
 }
 
-func (t *trace) length() time.Duration { return between(t.start, t.end) }
+// length is how long the runs took, as their last root says: background work may end later.
+func (t *trace) length() time.Duration {
+	if t.root == nil {
+		return between(t.start, t.end)
+	}
+	end := t.root.end
+	for _, n := range t.tops {
+		end = max(end, n.end)
+	}
+	return between(t.start, end)
+}
 
 // duration formats a duration, "" if there is none: what has no time ends within a millisecond.
 func (t *trace) duration(d time.Duration) string {
