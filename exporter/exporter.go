@@ -80,19 +80,14 @@ func New(cfg Config) *Exporter {
 				cfg.Spool.SetAside(why)
 			}
 		}
-		e.cfg.Spool, e.log = &own, e.newLog(own)
+		var metrics *spool.Destination
+		if cfg.Metrics != nil {
+			metrics = new(cfg.Metrics.Destination())
+		}
+		e.cfg.Spool, e.log = &own, own.NewLog(cfg.Client.Destination(), metrics)
 	}
 	go e.run()
 	return e
-}
-
-func (e *Exporter) newLog(s spool.Spool) *spool.Log {
-	var metrics *spool.Destination
-	if e.cfg.Metrics != nil {
-		to := e.cfg.Metrics.Destination()
-		metrics = &to
-	}
-	return s.NewLog(e.cfg.Client.Destination(), metrics)
 }
 
 // fullRequest is the number of bytes of spans at which a request is full; only
@@ -150,7 +145,7 @@ func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprot
 		e.reject(tooLarge, errTooLarge)
 	}
 	if e.closed {
-		e.keepLate(ended)
+		e.release(ended, errLate)
 		return nil
 	}
 	fits := len(ended) == 0 || e.queue.awaitRoom(e.patience())

@@ -22,21 +22,6 @@ func (e *Exporter) release(spans []*spool.Span, why *UploadError) {
 	}
 }
 
-// keepLate leaves spans that came after Close in a log of their own.
-func (e *Exporter) keepLate(spans []*spool.Span) {
-	if len(spans) == 0 {
-		return
-	}
-	kept := false
-	if e.cfg.Spool != nil {
-		late := e.newLog(*e.cfg.Spool)
-		_ = late.Append(spans, nil)
-		kept = late.Close(errLate.Error(), nil)
-		e.log.Adopt(late) // a later one may evict it
-	}
-	e.count(func(r *Report) *int { return &r.Spooled }, len(spans), kept, errLate)
-}
-
 // reject keeps and counts spans that the receiver will never accept.
 func (e *Exporter) reject(spans []*spool.Span, why *UploadError) {
 	kept := e.log != nil && e.log.Reject(spans, why.Error())

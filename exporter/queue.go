@@ -60,7 +60,7 @@ func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
 	for _, s := range spans {
 		size := len(s.Wire)
 		if !fits && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
-			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes the rest anew
+			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes a log
 				evicted = append(evicted, q.take().spans...)
 			}
 		}

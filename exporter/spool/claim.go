@@ -178,7 +178,7 @@ func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error 
 	if err != nil {
 		return err
 	}
-	b := frameOf(recordRejected(spans))
+	b := frameOf(recordsOf(spans)...)
 	if err := s.makeRoom(int64(len(head) + len(b))); err != nil {
 		return err
 	}
