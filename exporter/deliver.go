@@ -86,7 +86,7 @@ func (e *Exporter) pause(d time.Duration, closed bool) bool {
 // no more requests are sent.
 func (e *Exporter) awaitDelay() bool {
 	for e.ctx.Err() == nil {
-		delay := e.sender.delay()
+		delay := e.sender.delay.Left()
 		if delay == 0 {
 			return true
 		}
@@ -182,7 +182,7 @@ func (e *Exporter) sendReleased() {
 	if e.cfg.Spool == nil || e.tally.snapshot().Spooled == 0 || e.queue.lastFailure() != nil {
 		return
 	}
-	e.sendBacklog(func(time.Duration) bool { return e.ctx.Err() == nil && e.sender.delay() == 0 }, e.log.Owns)
+	e.sendBacklog(func(time.Duration) bool { return e.ctx.Err() == nil && e.sender.delay.Left() == 0 }, e.log.Owns)
 }
 
 // sendBacklog sends the logs in the spool that are for the same destination and wanted.
@@ -216,5 +216,5 @@ func (e *Exporter) mayDrain(took time.Duration) bool {
 	if took > 0 {
 		e.pause(rand.N(min(2*took, maxPause)), false)
 	}
-	return e.ctx.Err() == nil && e.sender.delay() == 0 && e.draining.mayRun()
+	return e.ctx.Err() == nil && e.sender.delay.Left() == 0 && e.draining.mayRun()
 }

@@ -68,7 +68,7 @@ func New(cfg Config) *Exporter {
 	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
 	e.queue = queue{
 		limit: cfg.MaxQueue, full: full, interval: cfg.Interval,
-		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
+		delay: e.sender.delay.Left, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if cfg.Spool != nil {
