@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,25 +116,22 @@ const placeholder = "{trace_id}"
 // isTraceURL reports whether url is empty or has a placeholder.
 func isTraceURL(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
-// detectors returns the names of the detectors of resource attributes to run. The
-// repository of the working directory counts as content, and is that of an agent in the same
-// pipe only.
-func (c *config) detectors(piped bool) []string {
-	return slices.DeleteFunc(resource.Detectors(), func(name string) bool {
-		return name == "vcs" && (!piped || c.content.Content == content.None)
-	})
+// resourceSources returns where resource attributes come from. The repository of the working
+// directory counts as content, and is that of an agent in the same pipe only.
+func (c *config) resourceSources(piped bool) resource.Sources {
+	return resource.Sources{Host: true, CI: true, Repository: piped && c.content.Content != content.None, Environment: true}
 }
 
 // services returns the resources of a stream's spans and metrics. Spans have no instance id,
 // because sending a stream again must produce the same bytes.
-func services(detectors []string, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
+func services(from resource.Sources, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := resource.New(context.Background(), true, detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := resource.New(from, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}

@@ -72,7 +72,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: limits.New(o.limits, prices)}
-	s.common = tracer.Config{Live: live, Resources: services(cfg.detectors(piped), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
+	s.common = tracer.Config{Live: live, Resources: services(cfg.resourceSources(piped), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
 	add := func(c tracer.Consumer) { s.common.Consumers = append(s.common.Consumers, c) }
 	if s.limits != nil {
 		add(func(span *tracer.Span) { s.limits.Add(span.Facts()) })
