@@ -190,7 +190,7 @@ func (o *options) destination() (destination, error) {
 	switch {
 	case o.toFile != "" && o.otlp.Endpoint != "":
 		return destination{}, errBothTo
-	case isStdout(o.toFile):
+	case cli.IsStdout(o.toFile):
 		return destination{}, invalidTo(o.toFile)
 	case o.toFile != "":
 		return destination{file: o.toFile, source: "--to"}, nil
@@ -201,8 +201,8 @@ func (o *options) destination() (destination, error) {
 
 	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
 	switch {
-	case isStdout(to):
-		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want %s)", to, wantFile)}
+	case cli.IsStdout(to):
+		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want %s)", to, cli.WantFile)}
 	case to != "":
 		return destination{file: to, source: "$SPANTEE_TO"}, nil
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
@@ -263,27 +263,7 @@ func (o *options) resolveMetrics(spans destination, live bool, problem func(erro
 	return settings
 }
 
-const wantFile = "a file, not stdout"
-
-func invalidTo(name string) error { return cli.Invalid("--to", name, wantFile) }
-
-// isStdout reports whether name is stdout under any name: spans would mix with the
-// stream. /dev/null is allowed.
-func isStdout(name string) bool {
-	if name == "-" {
-		return true
-	}
-	file, err := os.Stat(name)
-	if err != nil {
-		return false
-	}
-	stdout, err := os.Stdout.Stat()
-	if err != nil || !os.SameFile(file, stdout) {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(file, null)
-}
+func invalidTo(name string) error { return cli.Invalid("--to", name, cli.WantFile) }
 
 // saysOTLP reports whether a flag or a variable configures an OTLP endpoint.
 func (o *options) saysOTLP() bool {
