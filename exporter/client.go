@@ -33,7 +33,8 @@ type MetricsClient interface {
 	Client
 
 	// UploadMetrics makes one attempt to send an encoded ExportMetricsServiceRequest. Its
-	// error is like that of UploadTraces.
+	// error is like that of UploadTraces. A receiver that takes no metrics, such as Jaeger, is
+	// no failure.
 	UploadMetrics(ctx context.Context, request []byte) error
 }
 
@@ -61,12 +62,6 @@ type UploadError struct {
 	RetryAfter time.Duration
 
 	Rejected int // spans or data points, if the verdict is Partial; the receiver may say anything
-
-	// Refused says that the receiver certainly has nothing of the request: it said
-	// so, or was not there. Else the answer may have been lost.
-	Refused bool
-
-	Unwanted bool // the receiver takes no metrics, such as Jaeger
 }
 
 func (e *UploadError) Error() string { return e.Err.Error() }

@@ -153,16 +153,13 @@ func (s *Settings) dial(secure *tls.Config) (*grpc.ClientConn, error) {
 }
 
 // A noAnswer is the error of a request that no server has answered.
-type noAnswer struct {
-	error
-	sent bool // a server may have the request
-}
+type noAnswer struct{ error }
 
-func (e *noAnswer) Unwrap() error { return e.error }
+func (e noAnswer) Unwrap() error { return e.error }
 
 // A progress says how far a request over gRPC has come. A cancelled request returns while
 // its response may still arrive.
-type progress struct{ sent, header, trailer atomic.Bool }
+type progress struct{ header, trailer atomic.Bool }
 
 type progressKey struct{}
 
@@ -177,8 +174,6 @@ func (watcher) HandleConn(context.Context, stats.ConnStats)                     
 func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	got := ctx.Value(progressKey{}).(*progress)
 	switch event.(type) {
-	case *stats.OutPayload:
-		got.sent.Store(true)
 	case *stats.InHeader:
 		got.header.Store(true)
 	case *stats.InTrailer:
@@ -198,7 +193,7 @@ func (s *Settings) interceptAnswer(ctx context.Context, method string, request, 
 	case got.trailer.Load():
 		return err
 	case got.header.Load(), code == codes.Unavailable:
-		return &noAnswer{err, got.sent.Load()}
+		return noAnswer{err}
 	case code == codes.Unknown, code == codes.Internal: // a web page, or the server cannot take the headers
 		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(status.Convert(err).Message()), s.at().HintAddress())
 	}
@@ -226,31 +221,27 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	defer cancel()
 	conn, err := c.link.get()
 	if err != nil {
-		return refused(endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), ""))
+		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), "")
 	}
 	defer conn.using.Done()
 	if conn.grpc != nil && s.at().Proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
 		// grpc-go reads without end what a proxy answers, whatever the context.
 		if failed := s.at().Probe(ctx); failed != nil {
-			return refused(failed)
+			return failed
 		}
 	}
 	err = send(ctx, conn)
-	lost, unanswered := errors.AsType[*noAnswer](err)
+	lost, unanswered := errors.AsType[noAnswer](err)
 	if unanswered || ctx.Err() != nil {
 		c.link.drop(conn)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case unanswered && !lost.sent:
-		return refused(s.explain(ctx, lost.error))
 	case unanswered:
 		return s.explain(ctx, lost.error)
 	}
-	failed := s.classify(ctx, err)
-	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
-	return failed
+	return s.classify(ctx, err)
 }
 
 // explain returns the error for a request that was not answered because of err.
@@ -269,11 +260,6 @@ func (s *Settings) explain(ctx context.Context, err error) *exporter.UploadError
 		return endpoint.Failure(exporter.Retryable, endpoint.OneLine(e.GRPCStatus().Message()), "")
 	}
 	return endpoint.Failure(exporter.Retryable, endpoint.OneLine(err.Error()), "")
-}
-
-func refused(e *exporter.UploadError) *exporter.UploadError {
-	e.Refused = true
-	return e
 }
 
 // exporterAgent is the product that OpenTelemetry's exporter for Go names in its

@@ -84,7 +84,7 @@ func (e *metricExporter) attempt(ctx context.Context, data *metricdata.ResourceM
 	if err == nil || isNoMetrics(err) {
 		return nil
 	}
-	if lost, unanswered := errors.AsType[*noAnswer](err); unanswered {
+	if lost, unanswered := errors.AsType[noAnswer](err); unanswered {
 		return e.settings.explain(ctx, lost.error)
 	}
 	failed := e.settings.classify(ctx, err)
@@ -139,14 +139,14 @@ func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
 	if early := c.settings.early(); early != nil {
 		return early
 	}
-	unwanted := false
 	err := c.upload(ctx, func(ctx context.Context, conn *connection) error {
 		err := c.sendMetrics(ctx, conn, request)
-		unwanted = isNoMetrics(err)
+		if isNoMetrics(err) {
+			return nil
+		}
 		return err
 	})
 	if failed, ok := errors.AsType[*exporter.UploadError](err); ok {
-		failed.Unwanted = unwanted
 		c.settings.metricsDelay.Heard(failed)
 	}
 	return err
