@@ -47,7 +47,7 @@ type Config struct {
 
 	// LastMetrics, if set, is called once by Close, with what became of the spans. It sends
 	// the last metrics, and returns them if they were not delivered: they stay in the log.
-	LastMetrics func(context.Context, Report) []byte
+	LastMetrics func(Report) []byte
 
 	// Patience is how long Export waits for room after the collector last accepted something:
 	// at most two seconds if nothing listens there, and at least one if the spool
@@ -122,7 +122,7 @@ func (e *Exporter) Span(wire []byte, from *resourcepb.Resource) *spool.Span {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.origins[from] == nil {
-		e.origins[from] = newOrigin(from, e.cfg.Scope)
+		e.origins[from] = NewOrigin(from, e.cfg.Scope)
 	}
 	return &spool.Span{Wire: spool.AppendSpan(nil, wire), Of: e.origins[from]}
 }
@@ -224,7 +224,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	defer e.exporting.Unlock()
 	if !e.closed {
 		e.closed = true
-		e.keepRest(ctx)
+		e.keepRest()
 	}
 	r := e.tally.snapshot()
 	if r.Delivered == r.Ended { // the spool has been drained since
@@ -234,7 +234,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 }
 
 // keepRest leaves in the log what has no final outcome, and what LastMetrics says.
-func (e *Exporter) keepRest(ctx context.Context) {
+func (e *Exporter) keepRest() {
 	why := e.whyUndelivered()
 	e.queue.takeAll() // the log has them
 	expected := e.tally.snapshot()
@@ -246,7 +246,7 @@ func (e *Exporter) keepRest(ctx context.Context) {
 	}
 	var metrics []byte
 	if e.cfg.LastMetrics != nil {
-		metrics = e.cfg.LastMetrics(ctx, expected)
+		metrics = e.cfg.LastMetrics(expected)
 	}
 	kept, unprotected, reason := false, error(nil), ""
 	if e.log != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
+// NewOrigin returns a resource and a scope, which may be nil, as spans share them.
+func NewOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
 	o := new(spool.Origin)
 	if resource != nil {
 		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8

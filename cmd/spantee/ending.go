@@ -47,7 +47,7 @@ func (e *ending) endAll(spent time.Duration) {
 		treeDone <- e.sinks.tree.Close()
 	}()
 	if e.sinks.common.Exporter == nil { // which otherwise ends the metrics after the spans, which they count
-		e.endMetrics(context.Background(), exporter.Report{})
+		e.endMetrics(exporter.Report{})
 	}
 	e.deliverSpans()
 	e.sinks.claims.Wait(e.deadline)
@@ -98,7 +98,7 @@ func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
 
 // endMetrics gives a collector what is left of the time for the metrics, and returns those
 // that were not delivered. spans says what became of the spans.
-func (e *ending) endMetrics(_ context.Context, spans exporter.Report) (left []byte) {
+func (e *ending) endMetrics(spans exporter.Report) (left []byte) {
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
 	left, e.result.metrics = e.sinks.metrics.close(ctx, spans)

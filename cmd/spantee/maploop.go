@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -185,7 +184,7 @@ func (l *mapLoop) end(interrupted bool) {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
 		l.ending.endBy(0)
 		if l.sinks.common.Exporter == nil {
-			l.ending.endMetrics(context.Background(), exporter.Report{})
+			l.ending.endMetrics(exporter.Report{})
 		}
 		return
 	}

@@ -4,12 +4,11 @@ import (
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/mapping"
 )
@@ -71,10 +70,5 @@ func (o *openSpans) request(spans []mapping.Output) (request []byte) {
 
 // wrap returns an encoded TracesData with one encoded span.
 func wrap(from *resourcepb.Resource, span []byte) []byte {
-	spans := &tracepb.ScopeSpans{Scope: tracer.Scope()}
-	spans.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, spansField, protowire.BytesType), span))
-	request, _ := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{Resource: from, ScopeSpans: []*tracepb.ScopeSpans{spans}}}}) // all text is UTF-8
-	return request
+	return spool.Encode([]*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: exporter.NewOrigin(from, tracer.Scope())}})
 }
-
-const spansField = 2 // of a ScopeSpans

@@ -129,7 +129,7 @@ func lock(dir *os.Root, name string) (file *os.File, locked bool) {
 	if err != nil {
 		return nil, false
 	}
-	locked, err = flock(file)
+	locked, err = Lock(file)
 	now, gone := dir.Lstat(name)
 	if !locked && !isUnsupported(err) || gone != nil || !os.SameFile(info, now) { // replaced meanwhile
 		file.Close()

@@ -275,7 +275,7 @@ func replace(dir *os.Root, name string, b []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = flock(file) // without locks, the age of the log tells whether its process lives
+	_, _ = Lock(file) // without locks, the age of the log tells whether its process lives
 	onDisk("write")
 	if _, err = file.Write(b); err == nil {
 		onDisk("rename")
