@@ -28,14 +28,6 @@ import (
 	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
-// A link leads to one receiver.
-type link struct {
-	settings *Settings
-
-	mu   sync.Mutex
-	conn *connection // nil before the first request, and after one without an answer
-}
-
 // A connection is made by the first request over it.
 type connection struct {
 	grpc   *grpc.ClientConn // nil over HTTP
@@ -52,28 +44,28 @@ type tracesClient interface {
 }
 
 // get returns the connection. The caller must call using.Done after its request.
-func (l *link) get() (*connection, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == nil {
-		conn, err := l.settings.connect()
+func (c *client) get() (*connection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		conn, err := c.settings.connect()
 		if err != nil {
 			return nil, err
 		}
-		l.conn = conn
+		c.conn = conn
 	}
-	l.conn.using.Add(1)
-	return l.conn, nil
+	c.conn.using.Add(1)
+	return c.conn, nil
 }
 
 // drop closes a connection: the next request makes another. A request without an
 // answer says that the connection may be dead, which gRPC and HTTP/2 would not notice.
-func (l *link) drop(conn *connection) {
-	l.mu.Lock()
-	if l.conn == conn {
-		l.conn = nil
+func (c *client) drop(conn *connection) {
+	c.mu.Lock()
+	if c.conn == conn {
+		c.conn = nil
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	conn.close()
 }
 
@@ -90,16 +82,6 @@ func (c *connection) close() {
 		}
 		c.http.CloseIdleConnections()
 	}()
-}
-
-// release closes the connection.
-func (l *link) release() {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	if conn != nil {
-		l.drop(conn)
-	}
 }
 
 // connect returns a connection for these settings. It fails if a certificate cannot be
@@ -219,7 +201,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	s := c.settings
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	conn, err := c.link.get()
+	conn, err := c.get()
 	if err != nil {
 		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), "")
 	}
@@ -233,7 +215,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	err = send(ctx, conn)
 	lost, unanswered := errors.AsType[noAnswer](err)
 	if unanswered || ctx.Err() != nil {
-		c.link.drop(conn)
+		c.drop(conn)
 	}
 	switch {
 	case err == nil:

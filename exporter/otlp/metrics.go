@@ -130,7 +130,7 @@ func (s *Settings) checkPreferences() {
 
 // MetricsClient returns a client that sends encoded metrics. The settings must be for metrics.
 func (s *Settings) MetricsClient() exporter.MetricsClient {
-	return &client{settings: s, link: &link{settings: s}}
+	return &client{settings: s}
 }
 
 // UploadMetrics makes one attempt to send an ExportMetricsServiceRequest. It returns an
