@@ -25,8 +25,7 @@ func (e *Exporter) run() {
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		left, why := e.deliver(b.spans)
 		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
-			e.queue.putBack(b) // Close leaves it in the log
-			break
+			break // Close leaves the rest in the log
 		}
 		e.release(left, why)
 		e.queue.done()
@@ -105,7 +104,9 @@ func (e *Exporter) applyOutcome(out outcome) {
 	for _, rejected := range out.rejected {
 		e.reject(rejected.spans, rejected.why)
 	}
-	e.delivered(out.done)
+	if e.log != nil && len(out.done) > 0 {
+		e.log.Done(out.done)
+	}
 	e.tally.count(func(r *Report) {
 		r.Delivered += out.delivered
 		if r.Dropped += out.lost; out.lost > 0 {

@@ -236,7 +236,6 @@ func (e *Exporter) Close(ctx context.Context) Report {
 // keepRest leaves in the log what has no final outcome, and what LastMetrics says.
 func (e *Exporter) keepRest() {
 	why := e.whyUndelivered()
-	e.queue.takeAll() // the log has them
 	expected := e.tally.snapshot()
 	missing := expected.undecided() // so far: a client that ignores its context may yet answer
 	if e.log != nil {

@@ -7,13 +7,6 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// delivered marks spans as needing no recovery.
-func (e *Exporter) delivered(spans []*spool.Span) {
-	if e.log != nil && len(spans) > 0 {
-		e.log.Done(spans)
-	}
-}
-
 // release leaves spans on disk for another process, or drops them.
 func (e *Exporter) release(spans []*spool.Span, why *UploadError) {
 	if len(spans) > 0 {
