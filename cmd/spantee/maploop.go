@@ -121,7 +121,7 @@ func (l *mapLoop) tick(now time.Time) {
 	l.checkStall(now, idle)
 	l.checkLimits(idle)
 	l.sinks.open.silent = idle
-	l.stream.Tick(now, l.sinks.open.watched())
+	l.stream.Tick(now, l.sinks.watched())
 }
 
 // checkStall reports once that the agent is silent.

@@ -133,11 +133,8 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if piped && s.common.Exporter != nil && cfg.spool != nil {
 		s.claims = follow.NewClaimer(filepath.Dir(cfg.spool.Dir))
 	}
-	s.open = &openSpans{
-		resources: s.common.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
-		saved: piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
-	}
-	s.common.Snapshot = s.open.show
+	s.open.saved = piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil
+	s.common.Snapshot = s.showOpen
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -163,7 +160,7 @@ type sinks struct {
 	page     *page          // nil without --view
 	receipts *receipts.Sink // nil if nobody reads them
 	limits   *limits.Limits // nil without a limit
-	open     *openSpans
+	open     openView
 	claims   *follow.Claimer // nil unless follow must leave out the runs
 }
 
