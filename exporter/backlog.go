@@ -85,7 +85,7 @@ func (b *backlog) sendMetrics(ctx context.Context, c *spool.Claim, sum *Earlier)
 		why = attempt(ctx, upload)
 	}
 	switch {
-	case why == nil, why.Unwanted:
+	case why == nil:
 	case why.MayRepeat():
 		b.whyMetrics = why
 		return

@@ -136,7 +136,7 @@ func TestFlushNamesNoFile(t *testing.T) {
 // leaveTwoResources leaves five spans, two of one resource and three of another.
 func leaveTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
-	other := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
+	other := NewOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
 	leave(t, s, c.Destination(), append(spooled(new(spool.Origin), numbered(0, 2, 300)...), spooled(other, numbered(2, 5, 300)...)...))
 }
 
@@ -228,7 +228,7 @@ func (f *metricsFake) UploadMetrics(_ context.Context, request []byte) error {
 func TestLastMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newSpool(t), new(metricsFake)
-		e := New(Config{Client: new(fake), Spool: s, Metrics: c, LastMetrics: func(_ context.Context, r Report) []byte {
+		e := New(Config{Client: new(fake), Spool: s, Metrics: c, LastMetrics: func(r Report) []byte {
 			return fmt.Append(nil, r.Delivered, " delivered")
 		}})
 		exportAll(e, numbered(0, 2, 300))

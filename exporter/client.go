@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
@@ -32,7 +33,8 @@ type MetricsClient interface {
 	Client
 
 	// UploadMetrics makes one attempt to send an encoded ExportMetricsServiceRequest. Its
-	// error is like that of UploadTraces.
+	// error is like that of UploadTraces. A receiver that takes no metrics, such as Jaeger, is
+	// no failure.
 	UploadMetrics(ctx context.Context, request []byte) error
 }
 
@@ -60,12 +62,6 @@ type UploadError struct {
 	RetryAfter time.Duration
 
 	Rejected int // spans or data points, if the verdict is Partial; the receiver may say anything
-
-	// Refused says that the receiver certainly has nothing of the request: it said
-	// so, or was not there. Else the answer may have been lost.
-	Refused bool
-
-	Unwanted bool // the receiver takes no metrics, such as Jaeger
 }
 
 func (e *UploadError) Error() string { return e.Err.Error() }
@@ -79,6 +75,24 @@ func (e *UploadError) MayRepeat() bool {
 // RejectedOf returns how many of n spans or data points were rejected, if the verdict is
 // Partial.
 func (e *UploadError) RejectedOf(n int) int { return min(max(e.Rejected, 0), n) }
+
+// A Delay is how long a receiver wants no requests. It may be used by several goroutines.
+type Delay struct{ until atomic.Pointer[time.Time] }
+
+// Heard takes the delay of an answer.
+func (d *Delay) Heard(answer *UploadError) {
+	if answer.RetryAfter > d.Left() {
+		d.until.Store(new(time.Now().Add(answer.RetryAfter)))
+	}
+}
+
+// Left returns how long the receiver still wants no requests.
+func (d *Delay) Left() time.Duration {
+	if until := d.until.Load(); until != nil {
+		return max(0, time.Until(*until))
+	}
+	return 0
+}
 
 // An Error is an error with a hint: what to try.
 type Error struct {

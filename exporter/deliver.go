@@ -25,8 +25,7 @@ func (e *Exporter) run() {
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		left, why := e.deliver(b.spans)
 		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
-			e.queue.putBack(b) // Close leaves it in the log
-			break
+			break // Close leaves the rest in the log
 		}
 		e.release(left, why)
 		e.queue.done()
@@ -86,7 +85,7 @@ func (e *Exporter) pause(d time.Duration, closed bool) bool {
 // no more requests are sent.
 func (e *Exporter) awaitDelay() bool {
 	for e.ctx.Err() == nil {
-		delay := e.sender.delay()
+		delay := e.sender.delay.Left()
 		if delay == 0 {
 			return true
 		}
@@ -105,7 +104,9 @@ func (e *Exporter) applyOutcome(out outcome) {
 	for _, rejected := range out.rejected {
 		e.reject(rejected.spans, rejected.why)
 	}
-	e.delivered(out.done)
+	if e.log != nil && len(out.done) > 0 {
+		e.log.Done(out.done)
+	}
 	e.tally.count(func(r *Report) {
 		r.Delivered += out.delivered
 		if r.Dropped += out.lost; out.lost > 0 {
@@ -182,7 +183,7 @@ func (e *Exporter) sendReleased() {
 	if e.cfg.Spool == nil || e.tally.snapshot().Spooled == 0 || e.queue.lastFailure() != nil {
 		return
 	}
-	e.sendBacklog(func(time.Duration) bool { return e.ctx.Err() == nil && e.sender.delay() == 0 }, e.log.Owns)
+	e.sendBacklog(func(time.Duration) bool { return e.ctx.Err() == nil && e.sender.delay.Left() == 0 }, e.log.Owns)
 }
 
 // sendBacklog sends the logs in the spool that are for the same destination and wanted.
@@ -216,5 +217,5 @@ func (e *Exporter) mayDrain(took time.Duration) bool {
 	if took > 0 {
 		e.pause(rand.N(min(2*took, maxPause)), false)
 	}
-	return e.ctx.Err() == nil && e.sender.delay() == 0 && e.draining.mayRun()
+	return e.ctx.Err() == nil && e.sender.delay.Left() == 0 && e.draining.mayRun()
 }

@@ -47,7 +47,7 @@ type Config struct {
 
 	// LastMetrics, if set, is called once by Close, with what became of the spans. It sends
 	// the last metrics, and returns them if they were not delivered: they stay in the log.
-	LastMetrics func(context.Context, Report) []byte
+	LastMetrics func(Report) []byte
 
 	// Patience is how long Export waits for room after the collector last accepted something:
 	// at most two seconds if nothing listens there, and at least one if the spool
@@ -68,7 +68,7 @@ func New(cfg Config) *Exporter {
 	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
 	e.queue = queue{
 		limit: cfg.MaxQueue, full: full, interval: cfg.Interval,
-		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
+		delay: e.sender.delay.Left, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if cfg.Spool != nil {
@@ -80,19 +80,14 @@ func New(cfg Config) *Exporter {
 				cfg.Spool.SetAside(why)
 			}
 		}
-		e.cfg.Spool, e.log = &own, e.newLog(own)
+		var metrics *spool.Destination
+		if cfg.Metrics != nil {
+			metrics = new(cfg.Metrics.Destination())
+		}
+		e.cfg.Spool, e.log = &own, own.NewLog(cfg.Client.Destination(), metrics)
 	}
 	go e.run()
 	return e
-}
-
-func (e *Exporter) newLog(s spool.Spool) *spool.Log {
-	var metrics *spool.Destination
-	if e.cfg.Metrics != nil {
-		to := e.cfg.Metrics.Destination()
-		metrics = &to
-	}
-	return s.NewLog(e.cfg.Client.Destination(), metrics)
 }
 
 // fullRequest is the number of bytes of spans at which a request is full; only
@@ -127,7 +122,7 @@ func (e *Exporter) Span(wire []byte, from *resourcepb.Resource) *spool.Span {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.origins[from] == nil {
-		e.origins[from] = newOrigin(from, e.cfg.Scope)
+		e.origins[from] = NewOrigin(from, e.cfg.Scope)
 	}
 	return &spool.Span{Wire: spool.AppendSpan(nil, wire), Of: e.origins[from]}
 }
@@ -150,7 +145,7 @@ func (e *Exporter) Export(ended []*spool.Span, snapshot *spool.Snapshot) (unprot
 		e.reject(tooLarge, errTooLarge)
 	}
 	if e.closed {
-		e.keepLate(ended)
+		e.release(ended, errLate)
 		return nil
 	}
 	fits := len(ended) == 0 || e.queue.awaitRoom(e.patience())
@@ -229,7 +224,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	defer e.exporting.Unlock()
 	if !e.closed {
 		e.closed = true
-		e.keepRest(ctx)
+		e.keepRest()
 	}
 	r := e.tally.snapshot()
 	if r.Delivered == r.Ended { // the spool has been drained since
@@ -239,9 +234,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 }
 
 // keepRest leaves in the log what has no final outcome, and what LastMetrics says.
-func (e *Exporter) keepRest(ctx context.Context) {
+func (e *Exporter) keepRest() {
 	why := e.whyUndelivered()
-	e.queue.takeAll() // the log has them
 	expected := e.tally.snapshot()
 	missing := expected.undecided() // so far: a client that ignores its context may yet answer
 	if e.log != nil {
@@ -251,7 +245,7 @@ func (e *Exporter) keepRest(ctx context.Context) {
 	}
 	var metrics []byte
 	if e.cfg.LastMetrics != nil {
-		metrics = e.cfg.LastMetrics(ctx, expected)
+		metrics = e.cfg.LastMetrics(expected)
 	}
 	kept, unprotected, reason := false, error(nil), ""
 	if e.log != nil {

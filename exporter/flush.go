@@ -63,7 +63,7 @@ func newFlusher(ctx context.Context, to spool.Destination, dial func(spool.Desti
 		return f
 	}
 	f.sender = &sender{client: f.client}
-	f.more = func(time.Duration) bool { return ctx.Err() == nil && sleep(ctx, f.sender.delay()) }
+	f.more = func(time.Duration) bool { return ctx.Err() == nil && sleep(ctx, f.sender.delay.Left()) }
 	f.retry = func(after time.Duration) bool { return sleep(ctx, after) }
 	return f
 }

@@ -7,34 +7,12 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// delivered marks spans as needing no recovery.
-func (e *Exporter) delivered(spans []*spool.Span) {
-	if e.log != nil && len(spans) > 0 {
-		e.log.Done(spans)
-	}
-}
-
 // release leaves spans on disk for another process, or drops them.
 func (e *Exporter) release(spans []*spool.Span, why *UploadError) {
 	if len(spans) > 0 {
 		kept := e.log != nil && e.log.Release(spans, why.Error())
 		e.count(func(r *Report) *int { return &r.Spooled }, len(spans), kept, why)
 	}
-}
-
-// keepLate leaves spans that came after Close in a log of their own.
-func (e *Exporter) keepLate(spans []*spool.Span) {
-	if len(spans) == 0 {
-		return
-	}
-	kept := false
-	if e.cfg.Spool != nil {
-		late := e.newLog(*e.cfg.Spool)
-		_ = late.Append(spans, nil)
-		kept = late.Close(errLate.Error(), nil)
-		e.log.Adopt(late) // a later one may evict it
-	}
-	e.count(func(r *Report) *int { return &r.Spooled }, len(spans), kept, errLate)
 }
 
 // reject keeps and counts spans that the receiver will never accept.

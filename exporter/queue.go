@@ -60,7 +60,7 @@ func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
 	for _, s := range spans {
 		size := len(s.Wire)
 		if !fits && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
-			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes the rest anew
+			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes a log
 				evicted = append(evicted, q.take().spans...)
 			}
 		}
@@ -181,14 +181,6 @@ func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
 	return b, nil, false
 }
 
-// putBack returns the batch in flight to the queue.
-func (q *queue) putBack(b *batch) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.batches = slices.Insert(q.batches, 0, b)
-	q.bytes, q.inFlight = q.bytes+b.bytes, 0
-}
-
 // done makes room: the batch in flight was delivered or abandoned.
 func (q *queue) done() {
 	q.mu.Lock()
@@ -243,14 +235,4 @@ func (q *queue) closeDeadline() (deadline time.Time, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.deadline, q.isClosed()
-}
-
-// takeAll takes what the sender left behind.
-func (q *queue) takeAll() (all []*spool.Span) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for b := q.take(); b != nil; b = q.take() {
-		all = append(all, b.spans...)
-	}
-	return all
 }

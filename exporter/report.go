@@ -40,8 +40,8 @@ func (e *Earlier) add(more Earlier) {
 	e.Metrics += more.Metrics
 }
 
-// addEarlier counts what became of spans in a log. Those of a former log of this process have
-// counted as spooled.
+// addEarlier counts what became of spans in a log. Those that this process released have counted
+// as spooled.
 func (r *Report) addEarlier(sum Earlier, own bool) {
 	if !own {
 		r.Earlier.add(sum)

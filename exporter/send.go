@@ -2,8 +2,6 @@ package exporter
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -13,7 +11,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
+// NewOrigin returns a resource and a scope, which may be nil, as spans share them.
+func NewOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
 	o := new(spool.Origin)
 	if resource != nil {
 		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8
@@ -27,24 +26,7 @@ func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationSco
 // A sender makes attempts to deliver requests to one receiver.
 type sender struct {
 	client Client
-
-	mu        sync.Mutex
-	notBefore time.Time // the receiver wants no requests until then
-}
-
-// delay returns how long the receiver still wants no requests.
-func (s *sender) delay() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(0, time.Until(s.notBefore))
-}
-
-func (s *sender) postpone(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until := time.Now().Add(by); by > 0 && until.After(s.notBefore) {
-		s.notBefore = until
-	}
+	delay  Delay // that the receiver asked for
 }
 
 // An outcome is what became of spans.
@@ -85,7 +67,7 @@ func (s *sender) sendInto(ctx context.Context, spans []*spool.Span, halvings int
 		out.done = append(out.done, spans...)
 		return
 	}
-	s.postpone(failed.RetryAfter)
+	s.delay.Heard(failed)
 	out.why = failed
 	switch {
 	case failed.Verdict == Partial:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,25 +116,22 @@ const placeholder = "{trace_id}"
 // isTraceURL reports whether url is empty or has a placeholder.
 func isTraceURL(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
-// detectors returns the names of the detectors of resource attributes to run. The
-// repository of the working directory counts as content, and is that of an agent in the same
-// pipe only.
-func (c *config) detectors(piped bool) []string {
-	return slices.DeleteFunc(resource.Detectors(), func(name string) bool {
-		return name == "vcs" && (!piped || c.content.Content == content.None)
-	})
+// resourceSources returns where resource attributes come from. The repository of the working
+// directory counts as content, and is that of an agent in the same pipe only.
+func (c *config) resourceSources(piped bool) resource.Sources {
+	return resource.Sources{Host: true, CI: true, Repository: piped && c.content.Content != content.None, Environment: true}
 }
 
 // services returns the resources of a stream's spans and metrics. Spans have no instance id,
 // because sending a stream again must produce the same bytes.
-func services(detectors []string, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
+func services(from resource.Sources, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := resource.New(context.Background(), true, detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := resource.New(from, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}
@@ -194,7 +190,7 @@ func (o *options) destination() (destination, error) {
 	switch {
 	case o.toFile != "" && o.otlp.Endpoint != "":
 		return destination{}, errBothTo
-	case isStdout(o.toFile):
+	case cli.IsStdout(o.toFile):
 		return destination{}, invalidTo(o.toFile)
 	case o.toFile != "":
 		return destination{file: o.toFile, source: "--to"}, nil
@@ -205,8 +201,8 @@ func (o *options) destination() (destination, error) {
 
 	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
 	switch {
-	case isStdout(to):
-		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want %s)", to, wantFile)}
+	case cli.IsStdout(to):
+		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want %s)", to, cli.WantFile)}
 	case to != "":
 		return destination{file: to, source: "$SPANTEE_TO"}, nil
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
@@ -267,27 +263,7 @@ func (o *options) resolveMetrics(spans destination, live bool, problem func(erro
 	return settings
 }
 
-const wantFile = "a file, not stdout"
-
-func invalidTo(name string) error { return cli.Invalid("--to", name, wantFile) }
-
-// isStdout reports whether name is stdout under any name: spans would mix with the
-// stream. /dev/null is allowed.
-func isStdout(name string) bool {
-	if name == "-" {
-		return true
-	}
-	file, err := os.Stat(name)
-	if err != nil {
-		return false
-	}
-	stdout, err := os.Stdout.Stat()
-	if err != nil || !os.SameFile(file, stdout) {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(file, null)
-}
+func invalidTo(name string) error { return cli.Invalid("--to", name, cli.WantFile) }
 
 // saysOTLP reports whether a flag or a variable configures an OTLP endpoint.
 func (o *options) saysOTLP() bool {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -239,10 +238,10 @@ func TestRepositoryIsOfALiveAgent(t *testing.T) {
 	for level, inPipe := range map[content.Level]bool{content.None: false, content.Details: true, content.Full: true} {
 		c := new(config)
 		c.content.Content = level
-		if got := slices.Contains(c.detectors(true), "vcs"); got != inPipe {
+		if got := c.resourceSources(true).Repository; got != inPipe {
 			t.Errorf("%s, in a pipe: %v", level, got)
 		}
-		if slices.Contains(c.detectors(false), "vcs") {
+		if c.resourceSources(false).Repository {
 			t.Errorf("%s, of a recording", level)
 		}
 	}

@@ -90,7 +90,7 @@ func examine(w io.Writer, o *options) bool {
 		return false
 	}
 
-	from, err := resource.New(context.Background(), true, []string{resource.Host}, "service.name", "spantee", "service.version", tracer.Version())
+	from, err := resource.New(resource.Sources{Host: true, Environment: true}, "service.name", "spantee", "service.version", tracer.Version())
 	if err != nil {
 		finding(w, "!", "resource", withHint(err))
 	}

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/cmd/spantee/internal/receipts"
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -50,7 +47,7 @@ func (e *ending) endAll(spent time.Duration) {
 		treeDone <- e.sinks.tree.Close()
 	}()
 	if e.sinks.common.Exporter == nil { // which otherwise ends the metrics after the spans, which they count
-		e.endMetrics(context.Background(), exporter.Report{})
+		e.endMetrics(exporter.Report{})
 	}
 	e.deliverSpans()
 	e.sinks.claims.Wait(e.deadline)
@@ -101,7 +98,7 @@ func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
 
 // endMetrics gives a collector what is left of the time for the metrics, and returns those
 // that were not delivered. spans says what became of the spans.
-func (e *ending) endMetrics(_ context.Context, spans exporter.Report) (left []byte) {
+func (e *ending) endMetrics(spans exporter.Report) (left []byte) {
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
 	left, e.result.metrics = e.sinks.metrics.close(ctx, spans)
@@ -126,78 +123,23 @@ func (e *ending) finish(end proc.Status, signals <-chan os.Signal, disarm func()
 	return end.Err()
 }
 
-// conclude writes the receipt and what GitHub Actions reads, after everything is
-// delivered. It returns how to end.
+// conclude writes the receipt and what GitHub Actions reads, after everything is delivered. It
+// returns how to end.
 func (e *ending) conclude(end proc.Status) proc.Status {
-	a, o := e.sinks.receipt, &e.result
-	if a == nil {
+	if e.sinks.receipts == nil {
 		return end
 	}
-	r := a.recorder.Receipt()
-	if models := a.recorder.Unpriced(); len(models) > 0 {
-		e.reporter.unpriced(models)
+	unusual, fails := e.sinks.receipts.Write(receipts.End{
+		Status: end, Complete: e.result.failure == nil, Hangs: e.result.hangs, Delivery: e.result.delivery,
+		Unknown: e.reporter.unknownTypes(nil), Deadline: e.deadline,
+	}, e.reporter.problem)
+	if e.sinks.log == nil { // else the log has said it
+		e.reporter.unusual = unusual
 	}
-	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
-	r.UnknownTypes = tracer.UnknownTypes(e.reporter.unknownTypes(nil))
-	e.compare(r)
-	if omitted := r.OmitNonFinite(); len(omitted) > 0 {
-		e.reporter.problem(fmt.Errorf("left out of the receipt, because they are no finite numbers: %s", strings.Join(omitted, ", ")))
-	}
-	fail := a.failIf != nil && e.mustFail(r)
-	_, err := spool.Await(func() (any, error) { return nil, a.write(r, o.hangs) })
-	if errors.Is(err, spool.ErrFrozen) {
-		err = fmt.Errorf("cannot write the receipt or the step summary: %w", err)
-	}
-	if err != nil {
-		e.reporter.problem(err)
-	}
-	if fail && end == (proc.Status{}) {
+	if fails && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
 	}
 	return end
-}
-
-// compare compares the runs with earlier ones, and adds them to those.
-func (e *ending) compare(r *receipt.Receipt) {
-	u := e.sinks.usual
-	if u == nil {
-		return
-	}
-	sentence := u.compare(r)
-	if e.sinks.log == nil { // else the log has said it
-		e.reporter.unusual = sentence
-	}
-	u.receipt.step.Say(sentence)
-	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
-	defer cancel()
-	setAside, err := u.add(ctx, r)
-	switch {
-	case err != nil:
-		e.reporter.problem(fmt.Errorf("cannot add the run to --baseline: %w", err))
-	case setAside != "":
-		e.reporter.problem(fmt.Errorf("damaged lines of --baseline were moved to %s", setAside))
-	}
-}
-
-// mustFail reports whether the condition of --fail-if is true, and says so, also in the step
-// summary. What cannot be evaluated counts as true.
-func (e *ending) mustFail(r *receipt.Receipt) bool {
-	c := e.sinks.receipt.failIf
-	problem := func(err error) {
-		e.reporter.problem(err)
-		e.sinks.receipt.step.Say(err.Error())
-	}
-	if name := c.Unstated(r); name != "" {
-		problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
-	}
-	holds, err := c.Holds(r)
-	switch {
-	case err != nil:
-		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", e.reporter.failIf, err))
-	case holds:
-		problem(fmt.Errorf("--fail-if is true: %s", e.reporter.failIf))
-	}
-	return holds || err != nil
 }
 
 // stay keeps serving the page after a stream that ended by itself, until a signal.

@@ -65,7 +65,6 @@ func TestOneDeadline(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				tr.open = &openSpans{metrics: tr.metrics}
 				p := &mapLoop{
 					stream: mapped, sinks: tr, ending: &ending{sinks: tr, reporter: reporter, timeout: timeout}, reporter: reporter, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Waits: test.recording}), done: make(chan struct{}),
 				}

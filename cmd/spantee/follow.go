@@ -101,7 +101,7 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 			reporter.stalled(agent, idle)
 			sinks.metrics.stalled(agent)
 		},
-		Tick:    func(now time.Time) { setup.stream.Tick(now, sinks.open.watched()) },
+		Tick:    func(now time.Time) { setup.stream.Tick(now, sinks.watched()) },
 		Skipped: reporter.skipped, Damaged: reporter.now, Problem: reporter.problem,
 	})
 	if err != nil {

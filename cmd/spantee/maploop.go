@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +134,7 @@ func (l *mapLoop) tick(now time.Time) {
 	l.checkStall(now, idle)
 	l.checkLimits(idle)
 	l.sinks.open.silent = idle
-	l.stream.Tick(now, l.sinks.open.watched())
+	l.stream.Tick(now, l.sinks.watched())
 }
 
 // checkStall reports once that the agent is silent.
@@ -198,7 +197,7 @@ func (l *mapLoop) end(interrupted bool) {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
 		l.ending.endBy(0)
 		if l.sinks.common.Exporter == nil {
-			l.ending.endMetrics(context.Background(), exporter.Report{})
+			l.ending.endMetrics(exporter.Report{})
 		}
 		return
 	}

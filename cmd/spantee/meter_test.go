@@ -148,7 +148,7 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	reporter := newReporter(&options{}, os.Stderr)
 	m := newMeter(settings, func(string) *resourcepb.Resource { return nil }, func(err error) { t.Error(err) })
 	m.stalled("an agent") // is counted
-	all := &sinks{reporter: reporter, metrics: m, open: new(openSpans), common: tracer.Config{Live: true}}
+	all := &sinks{reporter: reporter, metrics: m, common: tracer.Config{Live: true}}
 	p := &mapLoop{sinks: all, ending: &ending{sinks: all, reporter: reporter}, reporter: reporter, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
 	if err := p.tee.Copy(); err != nil {
 		t.Fatal(err)

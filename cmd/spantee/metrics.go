@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -49,7 +50,7 @@ func (m *meter) of(agent string) *metrics.Recorder {
 	if known || m.settings == nil {
 		return r
 	}
-	from := metrics.Resource(m.resources(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
+	from := metrics.Resource(m.resources(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), uuid.NewString())
 	if to, err := m.settings.MetricExporter(); err != nil {
 		m.failed(fmt.Errorf("no metrics are sent: %w", err))
 	} else {

@@ -4,77 +4,62 @@ import (
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/runs"
-	"github.com/spantee/spantee/exporter/steplog"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
-// openSpans shows the spans that have not ended: on the page, in the log, in the status line,
-// and in the metrics.
-type openSpans struct {
-	resources func(agent string) *resourcepb.Resource
-	page      *page // nil without --view
-	metrics   *meter
-	reporter  *reporter
-	log       *steplog.Log // nil without --log
-	status    bool         // there is a status line
-	saved     bool         // metrics are saved with the open spans
+// An openView is what the page, the log, the status line and the metrics show of the spans that
+// have not ended.
+type openView struct {
+	status bool // there is a status line
+	saved  bool // metrics are saved with the open spans
 
 	silent time.Duration // how long the stream has been
-	shown  bool          // the page has some
+	paged  bool          // the page has some
 }
 
 // watched reports whether open spans are shown as they grow.
-func (o *openSpans) watched() bool { return o.page != nil || o.status || o.log != nil }
+func (s *sinks) watched() bool { return s.page != nil || s.open.status || s.log != nil }
 
-// show shows a snapshot, and returns the metrics that a killed process would lose.
-func (o *openSpans) show(open []mapping.Output) (metrics []byte) {
-	if o.page != nil && (len(open) > 0 || o.shown) {
-		o.shown = len(open) > 0
-		o.page.queue.Open(o.request(open))
+// showOpen shows a snapshot, and returns the metrics that a killed process would lose.
+func (s *sinks) showOpen(open []mapping.Output) (metrics []byte) {
+	if s.page != nil && (len(open) > 0 || s.open.paged) {
+		s.open.paged = len(open) > 0
+		var request []byte
+		for _, out := range open {
+			request = append(request, wrap(s.common.Resources(out.Agent), out.Span)...)
+		}
+		s.page.queue.Open(request)
 	}
-	if o.status || o.log != nil {
-		o.print(open)
+	if s.open.status || s.log != nil {
+		s.printOpen(open)
 	}
-	if o.metrics.settings != nil {
-		metrics = o.metrics.setOpen(open, o.saved)
+	if s.metrics.settings != nil {
+		metrics = s.metrics.setOpen(open, s.open.saved)
 	}
 	return metrics
 }
 
-// print prints what the agent does: in the log, and below it in the status line.
-func (o *openSpans) print(spans []mapping.Output) {
-	open := make([]*runs.Span, len(spans))
-	for i, out := range spans {
+// printOpen prints what the agent does: in the log, and below it in the status line.
+func (s *sinks) printOpen(outputs []mapping.Output) {
+	open := make([]*runs.Span, len(outputs))
+	for i, out := range outputs {
 		open[i] = new(runs.Span)
 		_ = open[i].Read(out.Span) // the mapper's spans are valid
 	}
-	if o.log != nil {
-		o.log.Open(open, o.silent)
+	if s.log != nil {
+		s.log.Open(open, s.open.silent)
 	}
-	if o.status {
-		o.reporter.showStatus(open, o.silent)
+	if s.open.status {
+		s.reporter.showStatus(open, s.open.silent)
 	}
-}
-
-func (o *openSpans) request(spans []mapping.Output) (request []byte) {
-	for _, out := range spans {
-		request = append(request, wrap(o.resources(out.Agent), out.Span)...)
-	}
-	return request
 }
 
 // wrap returns an encoded TracesData with one encoded span.
 func wrap(from *resourcepb.Resource, span []byte) []byte {
-	spans := &tracepb.ScopeSpans{Scope: tracer.Scope()}
-	spans.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, spansField, protowire.BytesType), span))
-	request, _ := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{Resource: from, ScopeSpans: []*tracepb.ScopeSpans{spans}}}}) // all text is UTF-8
-	return request
+	return spool.Encode([]*spool.Span{{Wire: spool.AppendSpan(nil, span), Of: exporter.NewOrigin(from, tracer.Scope())}})
 }
-
-const spansField = 2 // of a ScopeSpans

@@ -129,17 +129,6 @@ func (r *reporter) stalled(agent string, idle time.Duration) {
 	r.say("%s has printed nothing for %v, and no tool is running", agent, idle.Round(time.Second))
 }
 
-// unpriced reports models whose cost is not known.
-func (r *reporter) unpriced(models []string) {
-	for i, m := range models {
-		models[i] = cmp.Or(tree.Printable(m), "a model without a name")
-	}
-	if more := len(models) - maxTypes; more > 0 {
-		models = append(models[:maxTypes], fmt.Sprintf("%d more", more))
-	}
-	r.problem(fmt.Errorf("--prices has no price for %s: what they cost counts as 0", strings.Join(models, ", ")))
-}
-
 // limitReached reports a limit, and that the agent is ended for it.
 func (r *reporter) limitReached(limit string, ends bool) {
 	action := ""

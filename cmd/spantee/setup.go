@@ -10,6 +10,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/limits"
+	"github.com/spantee/spantee/cmd/spantee/internal/receipts"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/steplog"
@@ -72,19 +73,20 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: limits.New(o.limits, prices)}
-	s.common = tracer.Config{Live: live, Resources: services(cfg.detectors(piped), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
+	s.common = tracer.Config{Live: live, Resources: services(cfg.resourceSources(piped), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
 	add := func(c tracer.Consumer) { s.common.Consumers = append(s.common.Consumers, c) }
 	if s.limits != nil {
 		add(func(span *tracer.Span) { s.limits.Add(span.Facts()) })
 	}
-	if s.receipt, err = o.receiptSink(cfg, prices); err != nil {
+	s.receipts, err = receipts.New(receipts.Options{
+		File: o.receipt, FailIf: o.failIf, Baseline: o.baseline, Quiet: o.quiet, MaxCost: o.limits.MaxCost,
+		Prices: prices, Resources: s.common.Resources, TraceLink: cfg.traceLink,
+	})
+	if err != nil {
 		return nil, err
 	}
-	if s.receipt != nil {
-		add(s.receipt.consume)
-	}
-	if s.usual, err = o.openBaseline(s.receipt, s.common.Resources); err != nil {
-		return nil, err
+	if s.receipts != nil {
+		add(s.receipts.Consume)
 	}
 	if cfg.destination.file != "" || o.viewing && !cfg.destination.isSet() || cfg.sendsToViewer() {
 		cfg.content.keepWhole() // only a file or a viewer gets these spans
@@ -116,7 +118,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
 	}
 	if o.log {
-		s.log = reporter.newLog(from.Source, s.usual.sentence)
+		s.log = reporter.newLog(from.Source, s.receipts.Unusual)
 		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
 	}
 	if o.viewing {
@@ -131,11 +133,8 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	if piped && s.common.Exporter != nil && cfg.spool != nil {
 		s.claims = follow.NewClaimer(filepath.Dir(cfg.spool.Dir))
 	}
-	s.open = &openSpans{
-		resources: s.common.Resources, page: s.page, metrics: s.metrics, reporter: reporter, log: s.log,
-		saved: piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil,
-	}
-	s.common.Snapshot = s.open.show
+	s.open.saved = piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil
+	s.common.Snapshot = s.showOpen
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -155,15 +154,14 @@ type sinks struct {
 	reporter *reporter
 	common   tracer.Config // of all streams, except for the mapping
 
-	metrics *meter
-	tree    *tree.Writer   // nil without --tree
-	log     *steplog.Log   // nil without --log
-	usual   *usual         // nil without --baseline
-	page    *page          // nil without --view
-	receipt *receiptSink   // nil if nobody reads it
-	limits  *limits.Limits // nil without a limit
-	open    *openSpans
-	claims  *follow.Claimer // nil unless follow must leave out the runs
+	metrics  *meter
+	tree     *tree.Writer   // nil without --tree
+	log      *steplog.Log   // nil without --log
+	page     *page          // nil without --view
+	receipts *receipts.Sink // nil if nobody reads them
+	limits   *limits.Limits // nil without a limit
+	open     openView
+	claims   *follow.Claimer // nil unless follow must leave out the runs
 }
 
 // streamConfig returns the configuration of a stream. o has the options of that stream alone.
@@ -185,7 +183,7 @@ func (s *sinks) mapping(o mapping.Options) mapping.Options {
 
 // any reports whether anybody gets the spans.
 func (s *sinks) any() bool {
-	return s.common.Exporter != nil || s.tree != nil || s.log != nil || s.page != nil || s.receipt != nil
+	return s.common.Exporter != nil || s.tree != nil || s.log != nil || s.page != nil || s.receipts != nil
 }
 
 // needed reports whether anything is done with the spans.

@@ -119,7 +119,7 @@ func flushCommand() *cobra.Command {
 			if toFile != "" && cfg.Endpoint != "" {
 				return errBothTo
 			}
-			if isStdout(toFile) {
+			if cli.IsStdout(toFile) {
 				return invalidTo(toFile)
 			}
 			s, err := spool.Default()

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/tree"
 )
@@ -103,14 +105,4 @@ func age(since time.Time) string {
 }
 
 // bytesText returns a size with two significant digits at least: 8 B, 1.5 MiB, 256 MiB.
-func bytesText(n int64) string {
-	const units = "KMGTPE"
-	size, unit := float64(n), "B"
-	for i := 0; size >= 1024 && i < len(units); i++ {
-		size, unit = size/1024, units[i:i+1]+"iB"
-	}
-	if n >= 10 && size < 9.95 {
-		return fmt.Sprintf("%.1f %s", size, unit)
-	}
-	return fmt.Sprintf("%.0f %s", size, unit)
-}
+func bytesText(n int64) string { return humanize.IBytes(uint64(n)) }

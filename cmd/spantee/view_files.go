@@ -82,7 +82,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.ReadSeeker
 	defer p.queue.Close()
 	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
 	to.Mapping.Source, to.Mapping.Written = mapping.Recording, modified
-	to.Resources = services([]string{resource.Host}, nil, func(error) {})
+	to.Resources = services(resource.Sources{Host: true, Environment: true}, nil, func(error) {})
 	stream, err := tracer.New(to)
 	if err != nil {
 		return err

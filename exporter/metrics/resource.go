@@ -3,7 +3,6 @@ package metrics
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
@@ -26,11 +25,8 @@ func Resource(of *resourcepb.Resource, asked, instance string) *sdkresource.Reso
 	for _, kv := range of.GetAttributes() {
 		many := slices.ContainsFunc(unbounded, func(prefix string) bool { return strings.HasPrefix(kv.Key, prefix) })
 		if !many || strings.Contains(asked, kv.Key+"=") {
-			attributes = append(attributes, attribute.String(valid(kv.Key), valid(kv.Value.GetStringValue())))
+			attributes = append(attributes, attribute.String(kv.Key, kv.Value.GetStringValue()))
 		}
 	}
 	return sdkresource.NewSchemaless(attributes...)
 }
-
-// valid returns UTF-8: with one string that is not, no request could be encoded.
-func valid(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }

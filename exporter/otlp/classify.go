@@ -88,9 +88,7 @@ func (s *Settings) classifyHTTP(ctx context.Context, e *statusError) *exporter.U
 		return endpoint.Failure(exporter.TooLarge, causeTooLarge, "")
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return endpoint.Failure(exporter.Misconfigured, e.Error(), hintHeaders)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return refused(delayed(endpoint.Failure(exporter.Retryable, e.Error(), ""), e.retryAfter))
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return delayed(endpoint.Failure(exporter.Retryable, e.Error(), ""), e.retryAfter)
 	case http.StatusBadRequest:
 		if failed := s.at().Probe(ctx); failed != nil { // a TLS server may answer plain gRPC in HTTP

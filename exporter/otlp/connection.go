@@ -28,14 +28,6 @@ import (
 	"github.com/spantee/spantee/exporter/otlp/endpoint"
 )
 
-// A link leads to one receiver.
-type link struct {
-	settings *Settings
-
-	mu   sync.Mutex
-	conn *connection // nil before the first request, and after one without an answer
-}
-
 // A connection is made by the first request over it.
 type connection struct {
 	grpc   *grpc.ClientConn // nil over HTTP
@@ -52,28 +44,28 @@ type tracesClient interface {
 }
 
 // get returns the connection. The caller must call using.Done after its request.
-func (l *link) get() (*connection, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == nil {
-		conn, err := l.settings.connect()
+func (c *client) get() (*connection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		conn, err := c.settings.connect()
 		if err != nil {
 			return nil, err
 		}
-		l.conn = conn
+		c.conn = conn
 	}
-	l.conn.using.Add(1)
-	return l.conn, nil
+	c.conn.using.Add(1)
+	return c.conn, nil
 }
 
 // drop closes a connection: the next request makes another. A request without an
 // answer says that the connection may be dead, which gRPC and HTTP/2 would not notice.
-func (l *link) drop(conn *connection) {
-	l.mu.Lock()
-	if l.conn == conn {
-		l.conn = nil
+func (c *client) drop(conn *connection) {
+	c.mu.Lock()
+	if c.conn == conn {
+		c.conn = nil
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	conn.close()
 }
 
@@ -90,16 +82,6 @@ func (c *connection) close() {
 		}
 		c.http.CloseIdleConnections()
 	}()
-}
-
-// release closes the connection.
-func (l *link) release() {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	if conn != nil {
-		l.drop(conn)
-	}
 }
 
 // connect returns a connection for these settings. It fails if a certificate cannot be
@@ -153,16 +135,13 @@ func (s *Settings) dial(secure *tls.Config) (*grpc.ClientConn, error) {
 }
 
 // A noAnswer is the error of a request that no server has answered.
-type noAnswer struct {
-	error
-	sent bool // a server may have the request
-}
+type noAnswer struct{ error }
 
-func (e *noAnswer) Unwrap() error { return e.error }
+func (e noAnswer) Unwrap() error { return e.error }
 
 // A progress says how far a request over gRPC has come. A cancelled request returns while
 // its response may still arrive.
-type progress struct{ sent, header, trailer atomic.Bool }
+type progress struct{ header, trailer atomic.Bool }
 
 type progressKey struct{}
 
@@ -177,8 +156,6 @@ func (watcher) HandleConn(context.Context, stats.ConnStats)                     
 func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	got := ctx.Value(progressKey{}).(*progress)
 	switch event.(type) {
-	case *stats.OutPayload:
-		got.sent.Store(true)
 	case *stats.InHeader:
 		got.header.Store(true)
 	case *stats.InTrailer:
@@ -198,7 +175,7 @@ func (s *Settings) interceptAnswer(ctx context.Context, method string, request, 
 	case got.trailer.Load():
 		return err
 	case got.header.Load(), code == codes.Unavailable:
-		return &noAnswer{err, got.sent.Load()}
+		return noAnswer{err}
 	case code == codes.Unknown, code == codes.Internal: // a web page, or the server cannot take the headers
 		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(status.Convert(err).Message()), s.at().HintAddress())
 	}
@@ -224,33 +201,29 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	s := c.settings
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	conn, err := c.link.get()
+	conn, err := c.get()
 	if err != nil {
-		return refused(endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), ""))
+		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(err.Error()), "")
 	}
 	defer conn.using.Done()
 	if conn.grpc != nil && s.at().Proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
 		// grpc-go reads without end what a proxy answers, whatever the context.
 		if failed := s.at().Probe(ctx); failed != nil {
-			return refused(failed)
+			return failed
 		}
 	}
 	err = send(ctx, conn)
-	lost, unanswered := errors.AsType[*noAnswer](err)
+	lost, unanswered := errors.AsType[noAnswer](err)
 	if unanswered || ctx.Err() != nil {
-		c.link.drop(conn)
+		c.drop(conn)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case unanswered && !lost.sent:
-		return refused(s.explain(ctx, lost.error))
 	case unanswered:
 		return s.explain(ctx, lost.error)
 	}
-	failed := s.classify(ctx, err)
-	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
-	return failed
+	return s.classify(ctx, err)
 }
 
 // explain returns the error for a request that was not answered because of err.
@@ -269,11 +242,6 @@ func (s *Settings) explain(ctx context.Context, err error) *exporter.UploadError
 		return endpoint.Failure(exporter.Retryable, endpoint.OneLine(e.GRPCStatus().Message()), "")
 	}
 	return endpoint.Failure(exporter.Retryable, endpoint.OneLine(err.Error()), "")
-}
-
-func refused(e *exporter.UploadError) *exporter.UploadError {
-	e.Refused = true
-	return e
 }
 
 // exporterAgent is the product that OpenTelemetry's exporter for Go names in its

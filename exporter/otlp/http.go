@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -30,11 +29,9 @@ const (
 type answers struct{ *http.Transport }
 
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
-	sent := false
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}
-	resp, err := a.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	resp, err := a.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, &noAnswer{err, sent}
+		return nil, noAnswer{err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection: reading it would not end with the context

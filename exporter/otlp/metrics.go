@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -78,42 +77,27 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 
 // attempt sends a request once, unless the receiver has asked for a delay.
 func (e *metricExporter) attempt(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	if early := e.settings.metricsDelay.left(); early != nil {
+	if early := e.settings.early(); early != nil {
 		return early
 	}
 	err := e.Exporter.Export(ctx, data)
 	if err == nil || isNoMetrics(err) {
 		return nil
 	}
-	if lost, unanswered := errors.AsType[*noAnswer](err); unanswered {
+	if lost, unanswered := errors.AsType[noAnswer](err); unanswered {
 		return e.settings.explain(ctx, lost.error)
 	}
 	failed := e.settings.classify(ctx, err)
-	e.settings.metricsDelay.heard(failed)
+	e.settings.metricsDelay.Heard(failed)
 	return failed
 }
 
-// A receiverDelay is the delay that a receiver of metrics asked for. It is kept by new
-// requests and by those of killed processes.
-type receiverDelay struct {
-	until atomic.Pointer[time.Time]
-}
-
-// heard remembers the delay of an answer.
-func (d *receiverDelay) heard(answer *exporter.UploadError) {
-	if answer.RetryAfter > 0 {
-		until := time.Now().Add(answer.RetryAfter)
-		d.until.Store(&until)
+// early returns an error if a request would come before the receiver wants one.
+func (s *Settings) early() error {
+	if left := s.metricsDelay.Left(); left > 0 {
+		return delayed(endpoint.Failure(exporter.Retryable, "the receiver asked for a delay", ""), left)
 	}
-}
-
-// left returns an error if a request would come too early.
-func (d *receiverDelay) left() error {
-	until := d.until.Load()
-	if until == nil || !time.Now().Before(*until) {
-		return nil
-	}
-	return delayed(endpoint.Failure(exporter.Retryable, "the receiver asked for a delay", ""), time.Until(*until))
+	return nil
 }
 
 // Shutdown closes the connection without waiting for the server.
@@ -146,24 +130,24 @@ func (s *Settings) checkPreferences() {
 
 // MetricsClient returns a client that sends encoded metrics. The settings must be for metrics.
 func (s *Settings) MetricsClient() exporter.MetricsClient {
-	return &client{settings: s, link: &link{settings: s}}
+	return &client{settings: s}
 }
 
 // UploadMetrics makes one attempt to send an ExportMetricsServiceRequest. It returns an
 // *exporter.UploadError.
 func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
-	if early := c.settings.metricsDelay.left(); early != nil {
+	if early := c.settings.early(); early != nil {
 		return early
 	}
-	unwanted := false
 	err := c.upload(ctx, func(ctx context.Context, conn *connection) error {
 		err := c.sendMetrics(ctx, conn, request)
-		unwanted = isNoMetrics(err)
+		if isNoMetrics(err) {
+			return nil
+		}
 		return err
 	})
 	if failed, ok := errors.AsType[*exporter.UploadError](err); ok {
-		failed.Unwanted = unwanted
-		c.settings.metricsDelay.heard(failed)
+		c.settings.metricsDelay.Heard(failed)
 	}
 	return err
 }

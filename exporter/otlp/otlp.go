@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -57,7 +58,7 @@ func New(cfg Config) (exporter.Client, error) {
 
 // Client returns a client with these settings.
 func (s *Settings) Client() exporter.Client {
-	return &client{settings: s, link: &link{settings: s}}
+	return &client{settings: s}
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
@@ -94,14 +95,21 @@ func (s *Settings) at() *endpoint.Endpoint {
 	return &endpoint.Endpoint{URL: s.endpoint, Protocol: s.protocol, TLS: s.tls.load}
 }
 
-// A client sends spans.
+// A client sends requests to one receiver.
 type client struct {
 	settings *Settings
-	link     *link
+
+	mu   sync.Mutex
+	conn *connection // nil before the first request, and after one without an answer
 }
 
 func (c *client) Stop(context.Context) error {
-	c.link.release()
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil {
+		c.drop(conn)
+	}
 	return nil
 }
 

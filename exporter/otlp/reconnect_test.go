@@ -129,7 +129,7 @@ func TestADroppedConnectionServesThoseThatHaveIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{settings: s}
+		l := &client{settings: s}
 		conn, err := l.get()
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp/endpoint"
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -34,7 +35,7 @@ type Settings struct {
 	list    []Setting
 	ignored []error
 
-	metricsDelay receiverDelay
+	metricsDelay exporter.Delay // kept by new requests and by those of killed processes
 }
 
 // A Setting is one configured value, and where it was set.

@@ -3,6 +3,7 @@ package resource
 import (
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -110,21 +111,17 @@ var ciSystems = []ciSystem{
 
 // detectCI reads the attributes of the job from the first CI system found.
 func detectCI(set func(key, value string)) {
-	for _, ci := range ciSystems {
-		if v := os.Getenv(ci.marker); v != "" && !strings.EqualFold(v, "false") {
-			setFrom(set, ci.attributes)
-			return
-		}
+	i := slices.IndexFunc(ciSystems, func(ci ciSystem) bool {
+		v := os.Getenv(ci.marker)
+		return v != "" && !strings.EqualFold(v, "false")
+	})
+	if i < 0 {
+		return
 	}
-}
-
-// setFrom sets attributes, each to the first of its values of which all variables are set.
-func setFrom(set func(key, value string), attributes [][]string) {
-	for _, a := range attributes {
-		key := a[0]
+	for _, a := range ciSystems[i].attributes {
 		for _, template := range a[1:] {
-			if value := normalize(key, expand(template)); value != "" {
-				set(key, value)
+			if value := normalize(a[0], expand(template)); value != "" {
+				set(a[0], value)
 				break
 			}
 		}

@@ -4,48 +4,8 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
-
-// A detector finds out where, and for whom, spantee runs. It makes no requests and
-// reads at most a few small files.
-type detector struct {
-	name   string
-	detect func(set func(key, value string))
-}
-
-var detectors = []detector{
-	{"ci", detectCI},
-	{"vcs", detectRepository},
-}
-
-// Host is the name of the detector that always runs, for the host's name.
-const Host = "host"
-
-// Detectors returns the names of all detectors.
-func Detectors() []string {
-	names := []string{Host}
-	for _, d := range detectors {
-		names = append(names, d.name)
-	}
-	return names
-}
-
-// detect returns the attributes that the detectors find, as keys and values.
-func detect(names []string) (found [][2]string) {
-	set := func(key, value string) {
-		if value != "" {
-			found = append(found, [2]string{key, value})
-		}
-	}
-	for _, d := range detectors {
-		if slices.Contains(names, d.name) {
-			d.detect(set)
-		}
-	}
-	return found
-}
 
 // detectRepository reads the repository and the branch of the working directory
 // from git's files.

@@ -24,9 +24,9 @@ func clearCI(t *testing.T) {
 	}
 }
 
-func detected(t *testing.T, detectors ...string) map[string]string {
+func detected(t *testing.T, from resource.Sources) map[string]string {
 	t.Helper()
-	r, err := resource.New(t.Context(), true, detectors)
+	r, err := resource.New(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCI(t *testing.T) {
 			for key, value := range test.env {
 				t.Setenv(key, value)
 			}
-			if got := detected(t, "ci"); !maps.Equal(got, test.want) {
+			if got := detected(t, resource.Sources{CI: true}); !maps.Equal(got, test.want) {
 				t.Errorf("found %v, want %v", got, test.want)
 			}
 		})
@@ -103,7 +103,7 @@ func TestDetectedBesideTheVariable(t *testing.T) {
 	t.Setenv("CI_JOB_NAME", "fix")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "cicd.pipeline.task.name=mine,k8s.pod.name=shop-1")
 	want := map[string]string{"cicd.pipeline.run.id": "1", "cicd.pipeline.task.name": "mine", "k8s.pod.name": "shop-1"}
-	got := detected(t, "ci")
+	got := detected(t, resource.Sources{CI: true, Environment: true})
 	maps.DeleteFunc(got, func(key, _ string) bool { return strings.HasPrefix(key, "vcs.") })
 	if !maps.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
@@ -136,7 +136,7 @@ func TestRepository(t *testing.T) {
 			"vcs.repository.url.full": "https://github.com/acme/shop", "vcs.repository.name": "shop",
 			"vcs.ref.head.name": branch, "vcs.ref.head.type": "branch",
 		}
-		if got := detected(t, "vcs"); !maps.Equal(got, want) {
+		if got := detected(t, resource.Sources{Repository: true}); !maps.Equal(got, want) {
 			t.Errorf("in %s: %v, want %v", from, got, want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,28 +17,42 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// New returns a resource: what the named detectors find, and attributes
-// as alternating keys and values, of which empty ones are left out. With environment,
-// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence. If the latter is malformed,
-// its valid part is returned with the error.
-func New(ctx context.Context, environment bool, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
+// Sources are where the attributes of a resource come from. To find them out makes no requests,
+// and reads at most a few small files.
+type Sources struct {
+	Host        bool // its name
+	CI          bool // the job
+	Repository  bool // of the working directory
+	Environment bool // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, which take precedence
+}
+
+// New returns a resource: what the sources say, and attributes as alternating keys and values,
+// of which empty ones are left out. If OTEL_RESOURCE_ATTRIBUTES is malformed, its valid part is
+// returned with the error.
+func New(from Sources, keysAndValues ...string) (*resourcepb.Resource, error) {
 	var known []attribute.KeyValue
-	for _, found := range detect(detectors) {
-		known = append(known, attribute.String(found[0], found[1]))
-	}
-	for i := 0; i < len(keysAndValues); i += 2 {
-		if keysAndValues[i+1] != "" {
-			known = append(known, attribute.String(keysAndValues[i], keysAndValues[i+1]))
+	set := func(key, value string) {
+		if value != "" {
+			known = append(known, attribute.String(key, value))
 		}
 	}
+	if from.CI {
+		detectCI(set)
+	}
+	if from.Repository {
+		detectRepository(set)
+	}
+	for i := 0; i < len(keysAndValues); i += 2 {
+		set(keysAndValues[i], keysAndValues[i+1])
+	}
 	options := []sdkresource.Option{sdkresource.WithAttributes(known...)}
-	if slices.Contains(detectors, Host) {
+	if from.Host {
 		options = append(options, sdkresource.WithHost())
 	}
-	if environment {
+	if from.Environment {
 		options = append(options, sdkresource.WithFromEnv()) // the last one wins
 	}
-	res, err := sdkresource.New(ctx, options...)
+	res, err := sdkresource.New(context.Background(), options...)
 
 	out := new(resourcepb.Resource)
 	for _, kv := range res.Attributes() { // sorted; all values are strings
@@ -51,7 +64,7 @@ func New(ctx context.Context, environment bool, detectors []string, keysAndValue
 		})
 	}
 	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
-	if environment && len(wrong) > 0 {
+	if from.Environment && len(wrong) > 0 {
 		err = &exporter.Error{Err: fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), Hint: "want key=value,key=value"}
 	}
 	return out, err

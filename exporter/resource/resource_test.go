@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ func TestResource(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("OTEL_SERVICE_NAME", tt.service)
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", tt.attrs)
-			r, err := New(context.Background(), true, []string{Host}, "service.name", "agent", "service.version", tt.version)
+			r, err := New(Sources{Host: true, Environment: true}, "service.name", "agent", "service.version", tt.version)
 			if got := attributes(r); got != strings.ReplaceAll(tt.want, "HOST", host) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -71,7 +70,7 @@ func TestResource(t *testing.T) {
 func BenchmarkResource(b *testing.B) {
 	b.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team=a,deployment.environment.name=dev")
 	for b.Loop() {
-		if _, err := New(context.Background(), true, []string{Host}, "service.name", "agent", "service.version", "1"); err != nil {
+		if _, err := New(Sources{Host: true, Environment: true}, "service.name", "agent", "service.version", "1"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,15 +16,14 @@ type Claim struct {
 	Log       string // its name
 	Spans     []*Span
 	SpansTo   Destination
-	Metrics   []byte // an ExportMetricsServiceRequest; empty if there is none
+	Metrics   []byte // an ExportMetricsServiceRequest; empty if there is none to send
 	MetricsTo Destination
 	Killed    bool // the process did not end by itself
 
-	spool   Spool
-	left    numbers // to send
-	dir     *os.Root
-	file    *os.File
-	metrics bool // there are metrics that are not delivered
+	spool Spool
+	left  numbers // to send
+	dir   *os.Root
+	file  *os.File
 }
 
 // Claims returns the logs of processes that have ended, the oldest first, and sets aside what
@@ -98,7 +97,7 @@ func (s Spool) claim(dir *os.Root, name string) (*Claim, error) {
 	}
 	c.Spans, c.left = contents.pending()
 	if to := contents.note.Metrics; to != nil && len(contents.metrics) > 0 {
-		c.Metrics, c.MetricsTo, c.metrics = contents.metrics, *to, true
+		c.Metrics, c.MetricsTo = contents.metrics, *to
 	}
 	return c, nil
 }
@@ -129,7 +128,7 @@ func lock(dir *os.Root, name string) (file *os.File, locked bool) {
 	if err != nil {
 		return nil, false
 	}
-	locked, err = flock(file)
+	locked, err = Lock(file)
 	now, gone := dir.Lstat(name)
 	if !locked && !isUnsupported(err) || gone != nil || !os.SameFile(info, now) { // replaced meanwhile
 		file.Close()
@@ -178,7 +177,7 @@ func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error 
 	if err != nil {
 		return err
 	}
-	b := frameOf(recordRejected(spans))
+	b := frameOf(recordsOf(spans)...)
 	if err := s.makeRoom(int64(len(head) + len(b))); err != nil {
 		return err
 	}
@@ -198,7 +197,7 @@ func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error 
 
 // MetricsDone marks the metrics as delivered, or as not to be sent again.
 func (c *Claim) MetricsDone() error {
-	c.metrics = false
+	c.Metrics = nil
 	return c.append(appendRecord(nil, fieldMetrics, nil))
 }
 
@@ -215,7 +214,7 @@ func (c *Claim) Close() error {
 	return do(func() error {
 		defer closeFolder(c.dir)
 		defer c.file.Close()
-		if c.metrics || len(c.left) > 0 {
+		if len(c.Metrics)+len(c.left) > 0 {
 			return nil
 		}
 		onDisk("remove")

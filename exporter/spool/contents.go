@@ -29,19 +29,18 @@ import (
 //	    shown   = field 1006: as open, for a viewer alone
 //	}
 //
-// A frame of a file of rejected spans has field 1003 { field 1: a ResourceSpans, ... }.
+// A file of rejected spans has frames with spans that have ended.
 //
 // The open spans of a frame replace those of all earlier frames, because their ids may have
 // changed since. So do the metrics. The ended spans and then the open ones are numbered from
 // 0, as they come.
 const (
-	fieldNote     = 1000
-	fieldOpen     = 1001
-	fieldDone     = 1002
-	fieldRejected = 1003
-	fieldFrame    = 1004
-	fieldMetrics  = 1005
-	fieldShown    = 1006
+	fieldNote    = 1000
+	fieldOpen    = 1001
+	fieldDone    = 1002
+	fieldFrame   = 1004
+	fieldMetrics = 1005
+	fieldShown   = 1006
 )
 
 // logFormat is the number of the format.
@@ -70,14 +69,14 @@ func sizeRecords(records [][]byte) (size int) {
 
 // The contents of a log.
 type contents struct {
-	note     Note
-	closed   bool         // its process ended by itself
-	ended    []*Span      // by number
-	open     []*Span      // whose numbers follow
-	done     map[int]bool // by number: need not be sent
-	rejected []*Span
-	metrics  []byte
-	age      time.Duration // since the last write
+	note    Note
+	closed  bool         // its process ended by itself
+	ended   []*Span      // by number
+	open    []*Span      // whose numbers follow
+	shown   []*Span      // to a viewer alone
+	done    map[int]bool // by number: need not be sent
+	metrics []byte
+	age     time.Duration // since the last write
 }
 
 var (
@@ -140,20 +139,23 @@ func (c *contents) add(frame []byte) {
 		case field.ResourceSpans:
 			c.ended = appendSpans(c.ended, v.Bytes)
 		case fieldOpen:
-			c.open = nil
-			for resourceSpans := range field.Of(v.Bytes, field.ResourceSpans) {
-				c.open = appendSpans(c.open, resourceSpans.Bytes)
-			}
+			c.open = spansIn(v.Bytes)
+		case fieldShown:
+			c.shown = spansIn(v.Bytes)
 		case fieldDone:
 			c.markDone(v.Bytes)
 		case fieldMetrics:
 			c.metrics = v.Bytes
-		case fieldRejected:
-			for resourceSpans := range field.Of(v.Bytes, field.ResourceSpans) {
-				c.rejected = appendSpans(c.rejected, resourceSpans.Bytes)
-			}
 		}
 	}
+}
+
+// spansIn returns the spans of a TracesData.
+func spansIn(data []byte) (spans []*Span) {
+	for resourceSpans := range field.Of(data, field.ResourceSpans) {
+		spans = appendSpans(spans, resourceSpans.Bytes)
+	}
+	return spans
 }
 
 func (c *contents) markDone(numbers []byte) {
@@ -246,10 +248,6 @@ func recordDone(numbers []int) []byte {
 		varints = protowire.AppendVarint(varints, uint64(n))
 	}
 	return appendRecord(nil, fieldDone, varints)
-}
-
-func recordRejected(spans []*Span) []byte {
-	return bytes.Join(enclose(fieldRejected, recordsOf(spans)), nil)
 }
 
 // A Note is the metadata of a log.

@@ -70,7 +70,7 @@ func describe(dir *os.Root, name string) (e Entry, ok bool) {
 	case err != nil:
 		e.Reason = err.Error()
 	case ext == RejectedExt:
-		e.State, e.Spans = Rejected, len(c.rejected)
+		e.State, e.Spans = Rejected, len(c.ended)
 	case ext == logExt:
 		pending, _ := c.pending()
 		e.State, e.Spans, e.Metrics = Open, len(pending), len(c.metrics) > 0

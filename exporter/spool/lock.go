@@ -17,16 +17,12 @@ func TryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if locked, err := flock(f); !locked {
+	if locked, err := Lock(f); !locked {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
-
-// Lock locks a file for as long as it is open. It returns false if another process holds the
-// lock, and an error if the disk does not support locks.
-func Lock(f *os.File) (locked bool, err error) { return flock(f) }
 
 // isUnsupported reports whether an error means that the disk does not support
 // locks.

@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// flock fails: this system has no locks that end with their process and belong to an
+// Lock fails: this system has no locks that end with their process and belong to an
 // open file.
-func flock(*os.File) (locked bool, err error) { return false, errors.ErrUnsupported }
+func Lock(*os.File) (locked bool, err error) { return false, errors.ErrUnsupported }

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flock locks a file, unless another process has locked it.
-func flock(f *os.File) (locked bool, err error) {
+// Lock locks a file for as long as it is open. It returns false if another process holds the
+// lock, and an error if the disk does not support locks.
+func Lock(f *os.File) (locked bool, err error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {

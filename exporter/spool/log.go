@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,11 +25,11 @@ type Log struct {
 
 	mu       diskLock
 	file     *os.File // locked; nil before the first write
-	name     string
-	next     int     // number of the next span that ends
-	pending  []*Span // that have ended and are not delivered
-	numbers  numbers // of pending
-	bytes    int     // of pending
+	name     string   // of the file
+	next     int      // number of the next span that ends
+	pending  []*Span  // that have ended and are not delivered
+	numbers  numbers  // of pending
+	bytes    int      // of pending
 	snapshot Snapshot
 	size     int   // of the file
 	counted  int   // size when room was last made
@@ -39,8 +37,8 @@ type Log struct {
 	closed   bool
 	released []released
 
-	naming sync.Mutex      // makeRoom asks for names while mu is held
-	names  map[string]bool // of this file and of former ones
+	id    string // in the names of all files of this log
+	named int64  // the time in the last one
 }
 
 // A Snapshot is what a killed process leaves behind besides the spans that had ended.
@@ -62,14 +60,25 @@ var errTooBig = errors.New("the log exceeds its size limit")
 // write.
 func (s Spool) NewLog(spans Destination, metrics *Destination) *Log {
 	host, _ := os.Hostname()
-	return &Log{
+	l := &Log{
 		spool: s, note: Note{Destination: spans, Metrics: metrics, Format: logFormat, Host: host, PID: os.Getpid()},
-		mu: newDiskLock(), names: map[string]bool{}, numbers: numbers{},
+		mu: newDiskLock(), numbers: numbers{}, id: fmt.Sprintf("%012x", rand.Uint64()>>16),
 	}
+	l.name = l.newName()
+	return l
 }
 
-func newName() string {
-	return fmt.Sprintf("%d-%012x%s", time.Now().UnixNano(), rand.Uint64()>>16, logExt)
+// newName returns a name that no other file has. Names sort by time.
+func (l *Log) newName() string {
+	l.named = max(time.Now().UnixNano(), l.named+1)
+	return fmt.Sprintf("%d-%s%s", l.named, l.id, logExt)
+}
+
+// Owns reports whether a file is one of this log, perhaps a released one, or has rejected
+// spans of it.
+func (l *Log) Owns(name string) bool {
+	_, id, _ := strings.Cut(strings.TrimSuffix(name, filepath.Ext(name)), "-")
+	return id == l.id
 }
 
 // Append adds spans that have ended, whose bytes must not change any more, and replaces the
@@ -102,7 +111,7 @@ func (l *Log) Append(ended []*Span, snapshot *Snapshot) error {
 		l.write(records...)
 	}
 	if snapshot != nil {
-		l.restoreReleased(within, false)
+		l.restoreReleased()
 	}
 	return l.err
 }
@@ -142,7 +151,6 @@ func (l *Log) Reject(spans []*Span, why string) bool {
 	if l.closed {
 		return false
 	}
-	l.takeName()
 	name, note := l.name, l.note
 	note.Reason = why
 	err := do(func() error {
@@ -175,11 +183,19 @@ func (l *Log) remove(spans []*Span) (removed []int) {
 	return removed
 }
 
+// call calls the disk. The last calls are made whatever the disk did before.
+func call[T any](l *Log, f func() (T, error)) (T, error) {
+	if l.closed {
+		return Await(f)
+	}
+	return within(f)
+}
+
 // write appends a frame, or writes a new file with only what is still needed.
 func (l *Log) write(records ...[]byte) {
 	size := sizeRecords(records)
 	if l.file == nil || l.err != nil || l.size+size > min(2*(l.bytes+l.snapshot.size())+slack, maxLog) {
-		l.rewrite(within)
+		l.rewrite()
 		return
 	}
 	if size > maxFrame {
@@ -204,12 +220,12 @@ func (l *Log) write(records ...[]byte) {
 		return nil, err
 	})
 	if l.size += len(frame); errors.Is(l.err, errMoved) {
-		l.rewrite(within)
+		l.rewrite()
 	}
 }
 
-// rewrite writes a new file, and leaves the old one whole until then. wait calls the disk.
-func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
+// rewrite writes a new file, and leaves the old one whole until then.
+func (l *Log) rewrite() {
 	former := l.next
 	for i, s := range l.pending {
 		l.numbers[s] = i
@@ -222,9 +238,8 @@ func (l *Log) rewrite(wait func(func() (*os.File, error)) (*os.File, error)) {
 		return
 	}
 	b := bytes.Join([][]byte{note, frame}, nil)
-	l.takeName()
 	name, old, grown := l.name, l.file, len(b)-l.size
-	file, err := wait(func() (*os.File, error) { // which may go on when nobody waits any more
+	file, err := call(l, func() (*os.File, error) { // which may go on when nobody waits any more
 		dir, err := l.spool.enter(true) // another process may have replaced the folder
 		if err != nil {
 			return nil, err
@@ -260,7 +275,7 @@ func replace(dir *os.Root, name string, b []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = flock(file) // without locks, the age of the log tells whether its process lives
+	_, _ = Lock(file) // without locks, the age of the log tells whether its process lives
 	onDisk("write")
 	if _, err = file.Write(b); err == nil {
 		onDisk("rename")
@@ -274,76 +289,27 @@ func replace(dir *os.Root, name string, b []byte) (*os.File, error) {
 	return file, nil
 }
 
-// Release leaves spans for whoever takes the lock, because there are too many of them. The
-// log goes on in another file, without these spans. Release reports whether they are on disk.
+// Release leaves spans in another log for whoever takes its lock, because there are too many
+// of them, or because they come after Close. It reports whether they are on disk.
 func (l *Log) Release(spans []*Span, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed && l.err == nil && l.file != nil && !l.isPlaced() {
-		l.rewrite(within)
+	name, note := l.newName(), l.note
+	note.Reason = reason
+	left, err := within(func() (released, error) { return l.spool.leave(name, spans, note) })
+	// If the process is killed before they are marked here, they arrive twice.
+	if done := l.remove(spans); !l.closed && l.file != nil {
+		l.write(recordDone(done))
 	}
-	if l.closed || l.err != nil || l.file == nil {
-		l.remove(spans)
-		return false
-	}
-	former, name, size := l.file, l.name, l.size
-	left := released{name: name, numbers: l.remove(spans)}
-	rest := recordDone(l.numbers.of(l.pending)) // which the new file has
-	l.name, l.file, l.size = "", nil, 0
-	l.rewrite(within)
-	if l.err != nil {
-		l.name, l.file, l.size = name, former, size
-		return false
-	}
-	// The former file is closed after the new one has the rest: if the process is killed
-	// between the two, some spans arrive twice.
-	end, _ := encodeNote(Note{Reason: reason})
-	ended := append(frameOf(rest), end...)
-	r, err := within(func() (released, error) {
-		defer former.Close()
-		onDisk("append")
-		if _, err := former.Write(ended); err != nil {
-			return released{}, err
-		}
-		left.size = size + len(ended)
-		return l.spool.reopen(left, former)
-	})
-	if err == nil {
-		l.released = append(l.released, r)
+	switch {
+	case err != nil:
+		l.err = err
+	case l.closed:
+		left.file.Close()
+	default:
+		l.released = append(l.released, left)
 	}
 	return err == nil
-}
-
-// Owns reports whether a file is one of this log, perhaps a former one, or has rejected spans
-// of it.
-func (l *Log) Owns(name string) bool {
-	l.naming.Lock()
-	defer l.naming.Unlock()
-	return l.names[strings.TrimSuffix(name, filepath.Ext(name))+logExt]
-}
-
-// Adopt makes the files of another log files of this one.
-func (l *Log) Adopt(other *Log) {
-	other.naming.Lock()
-	names := maps.Clone(other.names)
-	other.naming.Unlock()
-	l.naming.Lock()
-	defer l.naming.Unlock()
-	maps.Copy(l.names, names)
-}
-
-// takeName gives the log a name that no other file has. Names sort by time.
-func (l *Log) takeName() {
-	if l.name == "" {
-		l.name = newName()
-		l.own(l.name)
-	}
-}
-
-func (l *Log) own(name string) {
-	l.naming.Lock()
-	defer l.naming.Unlock()
-	l.names[name] = true
 }
 
 // Err returns why a kill would lose spans, or nil.
@@ -364,11 +330,11 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 	}
 	l.closed = true
 	l.snapshot = Snapshot{Metrics: metrics}
-	defer l.restoreReleased(Await, true)
+	defer l.restoreReleased()
 	spans := len(l.pending) > 0 && reason != ""
 	if spans || len(metrics) > 0 {
 		if l.file == nil || l.err != nil || l.size > 2*(l.bytes+len(metrics)+slack/16) || !l.isPlaced() {
-			l.rewrite(Await) // the last chance, whatever the disk did before
+			l.rewrite()
 		}
 		if kept = l.err == nil && spans; l.err == nil {
 			end, _ := encodeNote(Note{Reason: reason})

@@ -12,8 +12,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 func TestMain(m *testing.M) {
@@ -150,16 +148,8 @@ func rejectedIn(t testing.TB, s Spool) (names []string) {
 		if strings.HasSuffix(name, RejectedExt) {
 			c, err := read(dir, name)
 			must(t, err)
-			names = append(names, namesOf(t, c.rejected)...)
+			names = append(names, namesOf(t, c.ended)...)
 		}
 	}
 	return names
-}
-
-// spansFrom are the spans of a request.
-func spansFrom(body []byte) (spans []*Span) {
-	for resourceSpans := range field.Of(body, field.ResourceSpans) {
-		spans = appendSpans(spans, resourceSpans.Bytes)
-	}
-	return spans
 }

@@ -33,73 +33,52 @@ func (l *Log) isPlaced() bool {
 // none of its spans. On failure, they arrive twice.
 func void(file *os.File, spans int) {
 	end, _ := encodeNote(Note{Reason: errMoved.Error()})
-	frame := frameOf(recordDone(upTo(spans)), appendRecord(nil, fieldMetrics, nil))
-	_, _ = file.Write(append(frame, end...))
-}
-
-// upTo returns the numbers from 0 to n-1.
-func upTo(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
+	all := make([]int, spans)
+	for i := range all {
+		all[i] = i
 	}
-	return list
+	frame := frameOf(recordDone(all), appendRecord(nil, fieldMetrics, nil))
+	_, _ = file.Write(append(frame, end...))
 }
 
 // A released is a log that another process may send. It stays open, without a lock, because
 // its spans have left memory.
 type released struct {
-	name    string
-	file    *os.File
-	size    int
-	numbers []int // of the spans that were released
-	lost    int   // spans that were in numbers
-}
-
-// reopen opens a log that leaves its lock.
-func (s Spool) reopen(r released, former *os.File) (released, error) {
-	dir, err := s.enter(false)
-	if dir == nil || err != nil {
-		return r, cmp.Or(err, errMoved)
-	}
-	defer closeFolder(dir)
-	file, _, err := openIn(dir, r.name, os.O_RDWR|os.O_APPEND)
-	if err == nil && !s.leadsTo(r.name, former, r.size) {
-		file.Close()
-		err = errMoved
-	}
-	r.file = file
-	return r, err
+	name  string
+	file  *os.File
+	size  int
+	spans int // in it
+	lost  int // that were in it
 }
 
 // restoreReleased writes released logs anew that are gone although not all of their spans were
-// sent. It counts as lost what was truncated, and, at the last call, what cannot be written.
-// wait calls the disk.
-func (l *Log) restoreReleased(wait func(func() (released, error)) (released, error), last bool) {
+// sent. It counts as lost what was truncated and, when the log is closed, what cannot be written.
+func (l *Log) restoreReleased() {
 	var rest []released
 	for _, r := range l.released {
 		r.lost = 0
-		now, err := wait(func() (released, error) { return l.restore(r) })
+		name := l.newName()
+		now, err := call(l, func() (released, error) { return l.spool.restore(r, name) })
 		if err != nil {
-			if now = r; last {
-				now = released{name: r.name, lost: len(r.numbers)}
+			if now = r; l.closed {
+				now = released{name: r.name, lost: r.spans}
 			}
 		}
-		if l.spool.lost(r.name, now.lost); len(now.numbers) > 0 {
+		if l.spool.lost(r.name, now.lost); now.spans > 0 {
 			rest = append(rest, now)
 		}
-		if last && err == nil && now.file != nil {
+		if l.closed && err == nil && now.file != nil {
 			now.file.Close()
 		}
 	}
 	l.released = rest
 }
 
-// restore writes a released log anew if it is gone. Without an error and without numbers,
+// restore writes a released log anew, under another name, if it is gone. Without an error and without spans,
 // nothing of it has to be sent: a process that sends or evicts a log marks its spans before it
 // removes the log.
-func (l *Log) restore(r released) (released, error) {
-	if l.spool.leadsTo(r.name, r.file, r.size) {
+func (s Spool) restore(r released, name string) (released, error) {
+	if s.leadsTo(r.name, r.file, r.size) {
 		return r, nil
 	}
 	var c contents
@@ -108,23 +87,22 @@ func (l *Log) restore(r released) (released, error) {
 		return r, err
 	}
 	_ = c.decode(b) // what cannot be decoded is missing
-	found := slices.DeleteFunc(slices.Clone(r.numbers), func(n int) bool { return n >= len(c.ended) })
-	r.lost, r.numbers = len(r.numbers)-len(found), found
-	if l.spool.leadsTo(r.name, r.file, 0) { // truncated; another process sends the rest
+	r.lost, r.spans = r.spans-len(c.ended), len(c.ended)
+	if s.leadsTo(r.name, r.file, 0) { // truncated; another process sends the rest
 		r.size = len(b)
 		return r, nil
 	}
 	var pending []*Span
-	for _, n := range r.numbers {
-		if !c.done[n] {
-			pending = append(pending, c.ended[n])
+	for i, span := range c.ended {
+		if !c.done[i] {
+			pending = append(pending, span)
 		}
 	}
-	if r.numbers = nil; len(pending) == 0 {
+	if r.spans = 0; len(pending) == 0 {
 		r.file.Close()
 		return r, nil
 	}
-	anew, err := l.rewriteReleased(pending, c.note)
+	anew, err := s.leave(name, pending, c.note)
 	if err != nil {
 		return r, err
 	}
@@ -134,29 +112,31 @@ func (l *Log) restore(r released) (released, error) {
 	return anew, nil
 }
 
-// rewriteReleased writes spans into a log that another process may send.
-func (l *Log) rewriteReleased(spans []*Span, note Note) (released, error) {
-	name := newName()
-	l.own(name)
-	end, err := encodeNote(Note{Reason: note.Reason})
-	note.Reason = ""
-	head, failed := encodeNote(note)
-	if err := cmp.Or(err, failed); err != nil {
-		return released{}, err
-	}
-	dir, err := l.spool.enter(true)
+// leave writes spans into a log that another process may send: it has ended, for the reason in
+// its note.
+func (s Spool) leave(name string, spans []*Span, note Note) (r released, err error) {
+	text, err := encodeNote(note)
 	if err != nil {
-		return released{}, err
+		return r, err
+	}
+	b := slices.Concat(text, frameOf(recordsOf(spans)...), text)
+	if len(b) > maxLog {
+		return r, errTooBig
+	}
+	dir, err := s.enter(true)
+	if err != nil {
+		return r, err
 	}
 	defer closeFolder(dir)
-	b := slices.Concat(head, frameOf(recordsOf(spans)...), end)
-	if err := l.spool.makeRoom(int64(len(b))); err != nil {
-		return released{}, err
+	if err := s.makeRoom(int64(len(b))); err != nil {
+		return r, err
 	}
-	file, err := replace(dir, name, b)
+	locked, err := replace(dir, name, b)
 	if err != nil {
-		return released{}, err
+		return r, err
 	}
-	defer file.Close()
-	return l.spool.reopen(released{name: name, size: len(b), numbers: upTo(len(spans))}, file)
+	defer locked.Close()
+	r = released{name: name, size: len(b), spans: len(spans)}
+	r.file, _, err = openIn(dir, name, os.O_RDWR|os.O_APPEND)
+	return r, err
 }

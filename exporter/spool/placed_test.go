@@ -39,10 +39,10 @@ func TestReleasedLogIsGone(t *testing.T) {
 			l := s.NewLog(here, nil)
 			spans := spansOf(t, "a", "b", "c")
 			must(t, l.Append(spans, &Snapshot{}))
-			path := filepath.Join(s.Dir, l.name)
 			if !l.Release(spans[:2], "too slow") {
 				t.Fatal(l.Err())
 			}
+			path := filepath.Join(s.Dir, l.released[0].name)
 			tt.disturb(t, s, path)
 			_ = l.Append(nil, &Snapshot{})
 			_ = l.Append(nil, &Snapshot{}) // a restored log stays

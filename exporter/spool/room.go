@@ -85,7 +85,7 @@ func (s Spool) evict(dir *os.Root, name string) bool {
 		if dir.Remove(name) != nil {
 			return false
 		}
-		s.lost(name, len(contents.rejected))
+		s.lost(name, len(contents.ended))
 		return true
 	}
 	file, locked := lock(dir, name)

@@ -35,6 +35,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -120,7 +121,7 @@ func (s Spool) Check() error {
 			return err
 		}
 		defer closeFolder(dir)
-		name := tempPrefix + newName()
+		name := fmt.Sprintf("%scheck-%d", tempPrefix, os.Getpid())
 		file, err := replace(dir, name, nil)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ func looked(t *testing.T, w *Watch) (found []string) {
 	running, err := w.Look()
 	must(t, err)
 	for _, r := range running {
-		found = append(found, fmt.Sprint(namesOf(t, spansFrom(r.Open)), " lives ", r.Lives, " changed ", !r.Changed.IsZero()))
+		found = append(found, fmt.Sprint(namesOf(t, spansIn(r.Open)), " lives ", r.Lives, " changed ", !r.Changed.IsZero()))
 		if r.To != here {
 			t.Errorf("to %+v", r.To)
 		}
@@ -40,16 +40,16 @@ func TestWatch(t *testing.T) {
 
 	killed := s.NewLog(here, nil)
 	must(t, killed.Append(nil, &Snapshot{Open: spansOf(t, "c"), Resumed: true}))
-	want(t, looked(t, w), "[c] lives true changed true", "[] lives true changed false")
+	want(t, looked(t, w), "[] lives true changed false", "[c] lives true changed true")
 	kill(t, killed)
-	want(t, looked(t, w), "[c] lives false changed false", "[] lives true changed false")
+	want(t, looked(t, w), "[] lives true changed false", "[c] lives false changed false")
 	l.Close("connection refused", nil)
 	want(t, looked(t, w), "[c] lives false changed false")
 	want(t, take(t, s), "a", "b") // and not c, which who resumes the process ends
 	want(t, looked(t, w))
 }
 
-// A Watch follows a log that is written anew, and from one that is handed over to the next.
+// A Watch follows a log that is written anew, and shows nothing of what a process releases.
 func TestWatchOfALogWrittenAnew(t *testing.T) {
 	s := newSpool(t, 64<<20)
 	w := s.Watch()
@@ -85,7 +85,7 @@ func TestWatchOfForgedLogs(t *testing.T) {
 	must(t, err)
 	found := 0
 	for _, r := range running {
-		if names := namesOf(t, spansFrom(r.Open)); r.Lives && len(names) == 1 && names[0] == "honest" {
+		if names := namesOf(t, spansIn(r.Open)); r.Lives && len(names) == 1 && names[0] == "honest" {
 			found++
 		}
 	}

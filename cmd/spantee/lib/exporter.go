@@ -85,6 +85,6 @@ func (o ExporterOptions) describe(agent string) *resourcepb.Resource {
 	for key, value := range attributes {
 		list = append(list, key, value)
 	}
-	r, _ := resource.New(context.Background(), o.Environment, nil, list...)
+	r, _ := resource.New(resource.Sources{Environment: o.Environment}, list...)
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/exporter"
 )
@@ -29,36 +30,22 @@ func Invalid(what, value, want string) error {
 
 // FlagError rewrites an error about a flag in the form of all other errors.
 func FlagError(cmd *cobra.Command, err error) error {
-	flag, value, ok := invalidFlag(err, cmd.Flags().Lookup)
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return Usage(unknownFlag(cmd, err))
 	}
+	flag := invalid.GetFlag()
 	want := map[string]string{
 		"duration": "a duration such as 2s", "bool": "true or false",
 		"int": "a whole number", "int64": "a whole number", "float64": "a number",
 		"stringToString": "NAME=VALUE",
 	}[flag.Value.Type()]
-	return Invalid("--"+flag.Name, value, cmp.Or(want, errors.Unwrap(err).Error()))
+	return Invalid("--"+flag.Name, invalid.GetValue(), cmp.Or(want, errors.Unwrap(err).Error()))
 }
 
-// invalidFlag returns the flag whose value is invalid, and that value. Like FlagsOf, it
-// infers the type of a flag, from a function that it does not call.
-func invalidFlag[Flag any](err error, _ func(name string) Flag) (flag Flag, value string, ok bool) {
-	var invalid interface {
-		error
-		GetFlag() Flag
-		GetValue() string
-	}
-	if ok = errors.As(err, &invalid); ok {
-		flag, value = invalid.GetFlag(), invalid.GetValue()
-	}
-	return flag, value, ok
-}
-
-// FlagsOf returns the flags that a method of cobra's flag sets visits. It infers their type:
-// naming the type would make the library that cobra has it from a dependency.
-func FlagsOf[Flag any](visit func(func(Flag))) (flags []Flag) {
-	visit(func(flag Flag) { flags = append(flags, flag) })
+// FlagsOf returns the flags that a method of a flag set visits.
+func FlagsOf(visit func(func(*pflag.Flag))) (flags []*pflag.Flag) {
+	visit(func(flag *pflag.Flag) { flags = append(flags, flag) })
 	return flags
 }
 
@@ -87,10 +74,11 @@ func UnknownCommand(root *cobra.Command, typed string) error {
 
 // unknownFlag adds to the error for an unknown flag which one may be meant, or whose it is.
 func unknownFlag(cmd *cobra.Command, err error) error {
-	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}
+	name := unknown.GetSpecifiedName()
 	var owners []string
 	for _, c := range append([]*cobra.Command{cmd.Root()}, cmd.Root().Commands()...) {
 		if c.Flags().Lookup(name) != nil {

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // OneOf is a flag whose value is one of a few words.
@@ -32,21 +33,8 @@ func (o OneOf) Set(text string) error {
 
 // ParseSize returns the number of bytes in a text such as 256MiB.
 func ParseSize(text string) (bytes int64, ok bool) {
-	number := strings.TrimRight(text, " BIKMGTPEbikmgtpe")
-	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		return 0, false
-	}
-	if unit != "" && unit != "B" {
-		power := strings.IndexByte("KMGTPE", unit[0]) + 1
-		base := map[string]float64{"": 1000, "B": 1000, "I": 1024, "IB": 1024}[unit[1:]]
-		n *= math.Pow(base, float64(power))
-		if power == 0 || base == 0 {
-			return 0, false
-		}
-	}
-	return int64(n), n >= 0 && n < math.MaxInt64 // NaN is neither
+	n, err := humanize.ParseBytes(text)
+	return int64(n), err == nil && n <= math.MaxInt64
 }
 
 // Since is a flag whose value is a time: a date, or a duration before now.

@@ -3,8 +3,11 @@ package proc
 import (
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // A Stderr writes to stderr in the background, because stderr may be a full
@@ -197,3 +200,13 @@ const (
 
 	lastSteps = 100
 )
+
+// TerminalWidth returns how many columns a terminal has, 0 if it does not say. It returns false
+// if f is no terminal.
+func TerminalWidth(f *os.File) (columns int, terminal bool) {
+	if !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	columns, _, _ = term.GetSize(int(f.Fd()))
+	return columns, true
+}

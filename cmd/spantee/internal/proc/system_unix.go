@@ -95,16 +95,6 @@ func InForeground(tty *os.File) bool {
 	return err == nil && foreground == syscall.Getpgrp()
 }
 
-// TerminalWidth returns how many columns a terminal has, 0 if it does not say. It
-// returns false if f is no terminal.
-func TerminalWidth(f *os.File) (columns int, terminal bool) {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, false
-	}
-	return int(size.Col), true
-}
-
 // EndOf returns how a process ended.
 func EndOf(state *os.ProcessState) Status {
 	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {

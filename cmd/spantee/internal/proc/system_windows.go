@@ -7,8 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/windows"
 )
 
 // BrokenPipe stands for a stdout without a reader, for which Windows has no signal.
@@ -50,20 +48,6 @@ func dieBy(s os.Signal) {
 
 // InForeground is always true: Windows has no job control.
 func InForeground(*os.File) bool { return true }
-
-// TerminalWidth returns how many columns a terminal has, 0 if it does not say, as when
-// f is its input. It returns false if f is no terminal.
-func TerminalWidth(f *os.File) (columns int, terminal bool) {
-	var mode uint32
-	var screen windows.ConsoleScreenBufferInfo
-	if windows.GetConsoleMode(windows.Handle(f.Fd()), &mode) != nil {
-		return 0, false
-	}
-	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &screen) != nil {
-		return 0, true
-	}
-	return int(screen.Window.Right-screen.Window.Left) + 1, true
-}
 
 // Windows has no process groups to end.
 func setGroup(*exec.Cmd, *os.File) {}

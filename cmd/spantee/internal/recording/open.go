@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/file"
@@ -145,6 +146,20 @@ func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 		return nil, err
 	}
 	return bufio.NewReader(unpacked), nil
+}
+
+// fromUTF16 returns the contents of a file as UTF-8. PowerShell 5.1 writes UTF-16, with a mark at
+// the beginning.
+func fromUTF16(in *bufio.Reader) *bufio.Reader {
+	order := unicode.LittleEndian
+	switch mark, _ := in.Peek(2); string(mark) {
+	case "\xff\xfe":
+	case "\xfe\xff":
+		order = unicode.BigEndian
+	default:
+		return in
+	}
+	return bufio.NewReaderSize(unicode.UTF16(order, unicode.IgnoreBOM).NewDecoder().Reader(in), headSize)
 }
 
 // IsOTLP reports whether a file begins like OTLP JSON: as written by spantee, by a

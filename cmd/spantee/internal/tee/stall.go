@@ -81,10 +81,5 @@ func (t *Tee) Await(done <-chan struct{}, patience time.Duration) (idle time.Dur
 			s.check(wait)
 		}
 	}
-	select {
-	case <-done: // both happened
-		return s.longest, true
-	default:
-		return s.longest, false
-	}
+	return s.longest, isClosed(done) // both may have happened
 }

@@ -193,7 +193,7 @@ func (t *Tee) End(whole bool) {
 	notify(t.more)
 }
 
-func isClosed(c chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

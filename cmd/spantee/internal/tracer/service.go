@@ -2,7 +2,6 @@ package tracer
 
 import (
 	"crypto/rand"
-	"fmt"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -36,14 +35,6 @@ func NewProcess(args ...string) *mapping.Process {
 	p.Resumes = p.Agent.Resumes(args)
 	_, _ = rand.Read(p.Key[:]) // it never fails
 	return p
-}
-
-// NewInstanceID returns a random UUID.
-func NewInstanceID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 const module = "github.com/spantee/spantee"
