@@ -26,14 +26,16 @@ func quantize(t instant) instant { return t - t%quantum }
 //
 //	            with a timestamp  without one            before the first one
 //	pipe        stamped           arrived                arrived
-//	fed         stamped           inferred: the last     arrived
+//	fed         stamped           inferred: the last     inferred: when it came
 //	recording   stamped           inferred: the last     inferred: the first
 //	followed    stamped           inferred: the last     inferred: when it was read
 //
-// In a pipe, an arrival is corrected by the skew between two clocks: the smallest time by
-// which a line has come later than its stamp. What is more is lateness, of that line and of
-// what comes in one burst with it. Fed is a capture that comes through a pipe, from cat. In a
-// file, an arrival is the place of the line. In a recording without timestamps, places are
+// Fed is a capture that comes through a pipe, from cat. Where arrivals say nothing, a timestamp
+// in whole seconds is inferred, too.
+//
+// In a pipe, arrivals are moved by ahead: the smallest time by which a line has come later than
+// its timestamp. What is more is lateness, of that line and of what comes in one burst with it.
+// In a file, an arrival is the place of the line. In a recording without timestamps, places are
 // stretched to the time that the run took.
 type clock struct {
 	source    Source
@@ -87,6 +89,15 @@ func (c *clock) believed(stamp instant) instant {
 		return 0
 	}
 	return stamp
+}
+
+// plausible returns another time that an event states, or 0 if it is implausible: a line tells of
+// nothing that was more than a day before.
+func (c *clock) plausible(stated instant) instant {
+	if t := c.believed(stated); !c.stamped || t+c.shift+maxJump > c.lastStamp {
+		return t
+	}
+	return 0
 }
 
 func newClock(s *stream, a *agent.Agent, arrival instant) clock {
@@ -191,6 +202,9 @@ func (c *clock) after(start, t moment) moment {
 func (r *run) at(ev *agent.Event) moment {
 	if (ev.Late || r.agent.CoarseStamps) && !r.clock.recording() && r.clock.stamped {
 		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
+	}
+	for _, t := range []*instant{&ev.Start, &ev.End, &ev.Asked} {
+		*t = r.clock.plausible(*t)
 	}
 	stamp := r.clock.believed(ev.Time)
 	if r.ended && !r.clock.live() && !r.clock.stamped {

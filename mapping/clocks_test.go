@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,5 +268,28 @@ func TestFirstTokenOfRun(t *testing.T) {
 		if want := len(s.ParentSpanId) == 0; want != (attr(s, "spantee.first_chunk_ms").GetIntValue() == 700) {
 			t.Errorf("%s: first chunk after %d ms", s.Name, attr(s, "spantee.first_chunk_ms").GetIntValue())
 		}
+	}
+}
+
+// A time that an agent states of a call is believed only if it may be so.
+func TestAbsurdStatedTime(t *testing.T) {
+	start := regexp.MustCompile(`"(start|started_at_ms|completed_at_ms)":\d+`)
+	tried := 0
+	for name, in := range fixtures(t) {
+		if !start.Match(in) {
+			continue
+		}
+		tried++
+		for _, absurd := range []string{"5", "1790931600", "999999999999999"} {
+			spans, _ := feed{}.spans(t, start.ReplaceAll(in, []byte(`"$1":`+absurd)))
+			for _, s := range spans {
+				if took := time.Duration(s.EndTimeUnixNano - s.StartTimeUnixNano); took > time.Hour {
+					t.Errorf("%s, a time of %s: %s takes %v", short(name), absurd, s.Name, took)
+				}
+			}
+		}
+	}
+	if tried < 3 {
+		t.Errorf("%d recordings have such times", tried)
 	}
 }

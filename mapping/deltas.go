@@ -21,7 +21,7 @@ const (
 	mergeWithin = instant(time.Second)
 )
 
-// An turnEvents collects the events of a turn. Those that do not fit into the
+// A turnEvents collects the events of a turn. Those that do not fit into the
 // turn's own span go to child spans.
 type turnEvents struct {
 	own       eventGroup   // of the turn's span

@@ -2,9 +2,9 @@ package mapping
 
 import "github.com/spantee/spantee/mapping/agent"
 
-// A moment is an instant and how it is known. Only a clock makes moments, from an event: run.at
-// that of its line, run.stated those of other times that it has. All others are computed from
-// these, here. A span is marked as estimated if one of its two moments is inferred, and for no
+// A moment is an instant and how it is known. A clock makes moments from an event: run.at that of
+// its line, run.stated those of other times that it has. The others are computed from these: by
+// the functions here, and where nobody knows when a run began (begin.go). A span is marked as estimated if one of its two moments is inferred, and for no
 // other reason (span.encode). A moment is inferred
 //
 //   - if the clock cannot know it, see the table at clock,
@@ -12,9 +12,9 @@ import "github.com/spantee/spantee/mapping/agent"
 //   - if it was chosen between two others (between), or
 //   - if it only says what a line allows: whoever calls inferred has the reason beside it.
 //
-// A new source of a start is a time in an [agent.Event]: Start, for the call, text or request
-// that the event is about, or Length before its end. toolEnd and toolCall take it for calls,
-// message for texts, and asks for requests (begin.go).
+// A new source of a start is a time in an [agent.Event]: Start at the end of a call (toolEnd,
+// toolCall), at a request (asks) or at a text, of which it is the first chunk (message); or the
+// Length of a call. The line that only says that a call has begun has Time for it.
 type moment struct {
 	at    instant
 	known agent.Known
@@ -88,8 +88,8 @@ func (m moment) between(n moment) moment {
 	return moment{m.at + quantize((n.at-m.at)/2), agent.Inferred}
 }
 
-// atBest returns m, which is known no better than this.
+// atBest returns m, known no better than this.
 func (m moment) atBest(known agent.Known) moment { return moment{m.at, max(m.known, known)} }
 
-// inferred returns m, which is a guess.
+// inferred returns m, marked as a guess.
 func (m moment) inferred() moment { return m.atBest(agent.Inferred) }

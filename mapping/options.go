@@ -53,7 +53,7 @@ type Options struct {
 	Printed bool
 
 	// ReadLog, if set, returns the session log whose path, in the first of the folders, matches a
-	// pattern; nil if there is none. It is called when a run of a live stream ends.
+	// pattern; nil if there is none. It is called when a run or a call of a live stream ends.
 	ReadLog func(folders agent.Folders, pattern string) []byte
 
 	// Since, if set, leaves out runs that began earlier.
@@ -128,7 +128,7 @@ type Stats struct {
 	Unidentified     int // lines that do not identify an agent
 	EndsWithoutStart int
 	Oversize         int // lines past the parse limit, of which only ids and times were read
-	Evicted          int // runs, tasks and calls that were ended early because too many were open
+	Evicted          int // sessions, tasks, calls, approvals and hooks that were ended early because too many were open
 	EvictedRuns      int
 	UTF16            bool // the first bytes say so: no line can be read
 	Runs             int

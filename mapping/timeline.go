@@ -331,9 +331,9 @@ type tool struct {
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
 
-// maxOpen is how many calls, tasks or approvals a run may have open at once.
-// Beyond that, the oldest tenth is ended at once, because finding the oldest calls means
-// sorting all of them.
+// maxOpen is how many calls, tasks, approvals or hooks a run may have open at once. Beyond that,
+// the oldest tenth of the calls or tasks is ended at once, because finding them means sorting
+// all of them.
 const maxOpen = 2_000
 
 // work is what a call left running in the background.

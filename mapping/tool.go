@@ -132,7 +132,7 @@ func (r *run) toolRuns(ev *agent.Event) {
 	}
 }
 
-// toolEnd handles the end of a call. last is when the previous line was printed.
+// toolEnd handles the end of a call. last is how far the timeline had come before its line.
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant) {
 	t := r.tools[string(ev.ID)]
 	end, sooner := r.endedAt(ev, at), ev.Known == agent.Inferred

@@ -511,7 +511,7 @@ func (r *run) noteModels(models []agent.ModelUsage, at moment) {
 	}
 }
 
-// maxNotices is how many may wait for a turn, or be on the root.
+// maxNotices is how many lines of notices may wait for a turn, or be on the root.
 const maxNotices = 10_000
 
 // ofRequest are the notices that imply a request to the model.

@@ -114,7 +114,7 @@ func (a *attributes) strIfSet(key, v string) {
 	}
 }
 
-// words appends an array with one string.
+// words appends an array of strings.
 func (a *attributes) words(key string, vs ...string) {
 	var element, scratch [64]byte
 	list := scratch[:0]

@@ -93,7 +93,7 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 				in.Write(bytes.Join(lines[:len(lines)-rest], nil))
 				awaitFile(t, state, "agent.name") // all that ended is written at once
 				var logs []string
-for len(logs) == 0 { // it has another name while it is written
+				for len(logs) == 0 { // it has another name while it is written
 					logs, _ = filepath.Glob(filepath.Join(state, "spantee", "spool", "[0-9]*.log"))
 				}
 				disturb(t, logs[0])

@@ -45,8 +45,11 @@ func (s Spool) Claims(most int) iter.Seq2[*Claim, error] {
 		running := 0
 		for _, name := range all {
 			c, err := within(func() (*Claim, error) { return s.claim(dir, name) })
-			if running++; c != nil {
+			switch {
+			case c != nil:
 				running = 0
+			case isLog(name):
+				running++
 			}
 			if (c != nil || err != nil) && !yield(c, err) || running >= most {
 				break
@@ -58,13 +61,18 @@ func (s Spool) Claims(most int) iter.Seq2[*Claim, error] {
 	}
 }
 
+// isLog reports whether a file has the name of a log that is written.
+func isLog(name string) bool {
+	return filepath.Ext(name) == logExt && !strings.HasPrefix(name, tempPrefix)
+}
+
 // claim returns nil for what is not the log of a process that has ended.
 func (s Spool) claim(dir *os.Root, name string) (*Claim, error) {
 	if strings.HasPrefix(name, tempPrefix) {
 		removeStale(dir, name)
 		return nil, nil
 	}
-	if filepath.Ext(name) != logExt {
+	if !isLog(name) {
 		return nil, nil
 	}
 	file, locked := lock(dir, name)

@@ -256,3 +256,25 @@ func TestControlCharacters(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Files that are no log do not hide those behind them, however many there are.
+func TestClaimsPassOtherFiles(t *testing.T) {
+	s := Spool{Dir: filepath.Join(t.TempDir(), "spool"), Max: 1 << 20}
+	log := s.NewLog(Destination{Endpoint: "http://localhost:4317", Protocol: "grpc"}, nil)
+	must(t, log.Append(spansOf(t, "a"), nil))
+	if !log.Close("the collector is down", nil) {
+		t.Fatal("not kept")
+	}
+	for i := range 5 {
+		must(t, os.WriteFile(filepath.Join(s.Dir, fmt.Sprint(i, RejectedExt)), []byte("x"), 0o600))
+	}
+	found := 0
+	for c, err := range s.Claims(3) {
+		must(t, err)
+		found += len(c.Spans)
+		must(t, c.Close())
+	}
+	if found != 1 {
+		t.Errorf("%d spans found", found)
+	}
+}
