@@ -80,6 +80,7 @@ type run struct {
 	facts   runs.Run
 	times   runs.Timeline
 	failed  []failure // the first maxFailed tools
+	slow    []slow    // the maxSlow steps that took longest
 	pending []line    // printed in the order of their times
 	lastEnd uint64    // of its steps
 }
@@ -103,10 +104,17 @@ type failure struct {
 	what, why string
 }
 
+// A slow step is a call of a tool or a model.
+type slow struct {
+	took time.Duration
+	what string
+}
+
 const (
 	maxEnded   = 64
 	maxPending = 16384
 
+	maxSlow   = 2
 	maxFailed = 20
 	maxWhy    = 40 // columns of a failure beside what failed
 	maxWhat   = 60
@@ -143,6 +151,11 @@ func (l *Log) Export(span *runs.Span) {
 	}
 	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
+	}
+	if kind == runs.Tool || kind == runs.Chat {
+		r.slow = append(r.slow, slow{span.Duration(), what(span)})
+		slices.SortStableFunc(r.slow, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
+		r.slow = r.slow[:min(len(r.slow), maxSlow)]
 	}
 	switch {
 	case span.MayBeRoot():
@@ -292,7 +305,7 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 	if more := r.facts.ToolErrors - len(r.failed); more > 0 && len(r.failed) == maxFailed {
 		row(tree.Cell{Text: fmt.Sprintf("✗ and %d more", more), Color: tree.Red})
 	}
-	more := []string{r.times.Account().String()}
+	more := []string{r.times.Account().String(), r.slowest(root)}
 	if l.cfg.Compare != nil {
 		more = append(more, l.cfg.Compare(r.id))
 	}
@@ -301,6 +314,21 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 			row(tree.Cell{Text: text, Color: tree.Dim})
 		}
 	}
+}
+
+// slowest says which of the steps of a long run took at least a twentieth of it, "" if none did or
+// there are few.
+func (r *run) slowest(root *runs.Span) string {
+	var list []string
+	for _, s := range r.slow {
+		if s.took >= root.Duration()/20 {
+			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Duration(s.took))
+		}
+	}
+	if len(list) == 0 || root.Duration() < minSlow || r.facts.Tools <= maxSlow {
+		return ""
+	}
+	return "slowest: " + strings.Join(list, ", ")
 }
 
 // tag tells the lines of a run from those of others.

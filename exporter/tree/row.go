@@ -68,7 +68,7 @@ func (s Style) Row(row []Cell) string {
 
 // Summary says what a run did and used.
 func Summary(run *runs.Run) string {
-	tools := plural(run.Tools, "tool")
+	tools := Plural(run.Tools, "tool")
 	if run.ToolErrors > 0 {
 		tools += ", " + Thousands(run.ToolErrors) + " failed"
 	}

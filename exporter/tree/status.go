@@ -44,7 +44,7 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 
 	var tail []string
 	if n := int(t.run.Stated.Tools); n > 0 {
-		tools := plural(n, "tool")
+		tools := Plural(n, "tool")
 		// The root of an open trace counts open calls as failures, because they would be
 		// if everything ended now.
 		if failed := int(t.run.Stated.ToolErrors) - t.run.Tools; failed > 0 {
@@ -53,7 +53,7 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 		tail = append(tail, tools)
 	}
 	if len(traces) > 1 {
-		tail = append(tail, plural(len(traces), "session"))
+		tail = append(tail, Plural(len(traces), "session"))
 	}
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)

@@ -88,7 +88,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-func plural[N int | int64](n N, noun string) string {
+// Plural returns how many of something there are.
+func Plural[N int | int64](n N, noun string) string {
 	stem, isY := strings.CutSuffix(noun, "y")
 	switch {
 	case n == 1:

@@ -209,7 +209,7 @@ func (n *node) notes() []string {
 		notes = append(notes, "first chunk "+Duration(n.firstChunk))
 	}
 	if n.deltas > 0 && n.kind != runs.Agent { // its chats state the counts
-		notes = append(notes, plural(int(n.deltas), "delta"))
+		notes = append(notes, Plural(int(n.deltas), "delta"))
 	}
 	if n.executable != "" && n.about == "" && !strings.HasSuffix(n.title, " "+n.executable) {
 		notes = append(notes, n.executable)

@@ -37,7 +37,7 @@ func (s Style) draw(t *trace) string {
 		if t.omittedFailed > 0 {
 			failed = Thousands(t.omittedFailed)
 		}
-		s.remark(&b, fmt.Sprintf("… %s not shown, %s failed", plural(t.omitted, "shorter span"), failed))
+		s.remark(&b, fmt.Sprintf("… %s not shown, %s failed", Plural(t.omitted, "shorter span"), failed))
 	}
 	if !t.timeless {
 		s.slowest(&b, t)
@@ -73,7 +73,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 		{bold, t.run.Agent},
 		{"", t.run.Model},
 		{"", t.duration(t.length())},
-		{"", plural(t.run.Tools, "tool")},
+		{"", Plural(t.run.Tools, "tool")},
 	}
 	if t.run.ToolErrors > 0 {
 		facts = append(facts, fact{red, Thousands(t.run.ToolErrors) + " failed"})
@@ -150,7 +150,7 @@ func totals(run *runs.Run) (facts []string) {
 		of    string
 	}{{run.Stated.Retries, "retry"}, {run.Stated.Reconnects, "reconnect"}, {run.Stated.Compactions, "compaction"}} {
 		if count.times > 0 {
-			facts = append(facts, plural(count.times, count.of))
+			facts = append(facts, Plural(count.times, count.of))
 		}
 	}
 	return facts

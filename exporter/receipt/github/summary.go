@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
 )
 
@@ -66,9 +67,14 @@ func overview(r *receipt.Receipt, slow *slowest, sentences []string, link func(t
 			if failed++; failed == 1 {
 				b.WriteString("\n**Failed**\n\n| tool | why | at |\n|---|---|--:|\n")
 			}
-			if failed <= maxFailed {
-				fmt.Fprintf(&b, "| ✗ %s | %s | %s |\n", cell(call(f.Tool, f.Program, f.Detail)), cell(f.Failure), tree.Duration(time.Duration(f.AtMillis)*time.Millisecond))
+			if failed > maxFailed {
+				continue
 			}
+			at := ""
+			if hasTimes(&r.Runs[i]) {
+				at = tree.Duration(time.Duration(f.AtMillis) * time.Millisecond)
+			}
+			fmt.Fprintf(&b, "| ✗ %s | %s | %s |\n", cell(call(f.Tool, f.Program, f.Detail)), cell(f.Failure), at)
 		}
 	}
 	if more := r.ToolsFailed - min(failed, maxFailed); failed > 0 && more > 0 {
@@ -104,24 +110,29 @@ func heading(run *receipt.Run) string {
 
 // facts are a run's, on one line.
 func facts(run *receipt.Run, link func(trace string) string) string {
-	list := []string{took(run), cell(run.Model), fmt.Sprintf("%d turns", run.Turns), fmt.Sprintf("%d tools", run.Tools)}
-	if run.TokensKnown {
-		list = append(list, fmt.Sprintf("%s tokens in, %s out", tree.Thousands(run.InputTokens), tree.Thousands(run.OutputTokens)))
+	list := []string{took(run), cell(run.Model), tree.Plural(run.Turns, "turn"), tree.Plural(run.Tools, "tool")}
+	list = append(list, tree.Used(runs.Usage{InputTokens: run.InputTokens, OutputTokens: run.OutputTokens})...)
+	list = append(list, cost(run))
+	if run.Retries > 0 {
+		list = append(list, tree.Plural(run.Retries, "retry"))
 	}
-	list = append(list, cost(run), "trace "+traceLink(run, link))
+	list = append(list, "trace "+traceLink(run, link))
 	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), " · ")
 }
 
+// hasTimes reports whether more than the order of a run's steps is known.
+func hasTimes(run *receipt.Run) bool { return run.Seconds >= 0.001 }
+
 func took(run *receipt.Run) string {
+	if !hasTimes(run) {
+		return ""
+	}
 	return tree.Duration(time.Duration(run.Seconds * float64(time.Second)))
 }
 
 func cost(run *receipt.Run) string {
-	if !run.CostKnown {
-		return ""
-	}
-	text := fmt.Sprintf("$%.4f", run.Cost)
-	if run.CostSource == receipt.CostComputed {
+	text := strings.Join(tree.Used(runs.Usage{Cost: run.Cost}), "")
+	if text != "" && run.CostSource == receipt.CostComputed {
 		text += " computed"
 	}
 	return text
