@@ -381,3 +381,18 @@ func texts(s *tracepb.Span) (texts []string) {
 	}
 	return texts
 }
+
+// Two messages of an agent are two parts of what it says.
+func TestTwoMessages(t *testing.T) {
+	in := []byte(`{"type":"thread.started","thread_id":"0199a213-81c0-7800-8aa1-bbab2a035a53"}
+{"type":"turn.started"}
+{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"Going on."}}
+{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"Done."}}
+{"type":"turn.completed","usage":{"input_tokens":24763,"cached_input_tokens":24448,"output_tokens":122}}
+`)
+	spans, _ := feed{opts: mapping.Options{Content: content.Full}}.spans(t, in)
+	said := `[{"role":"assistant","parts":[{"type":"text","content":"Going on."},{"type":"text","content":"Done."}],"finish_reason":"stop"}]`
+	if got := attr(spans[0], "gen_ai.output.messages").GetStringValue(); got != said {
+		t.Errorf("%s says %s", spans[0].Name, got)
+	}
+}

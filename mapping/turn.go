@@ -404,6 +404,7 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	l := t.events
 	l.endPending(r)
 	l.resolve(r, t, kind)
+	l.speech.EndText()
 	at = l.makeRoom(r, t, at)
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
@@ -411,6 +412,7 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	l.addText(r, kind, kind.event(DeltasMessage), at.at, size, 1)
 	l.lastEvent = max(l.lastEvent, at.at)
 	l.resolve(r, t, kind)
+	l.speech.EndText()
 	if ev.Final {
 		t.state = answered
 	}
@@ -424,6 +426,7 @@ func (t *turn) endText(r *run, kind textKind, at moment) {
 	}
 	t.events.endPending(r)
 	t.events.resolve(r, t, kind)
+	t.events.speech.EndText()
 }
 
 // takeNotices adds the events that wait for a turn to the turn's own span. The last

@@ -185,10 +185,14 @@ func firstWords(messages []byte, role string) string {
 		return ""
 	}
 	for _, m := range slices.Backward(list) {
+		var words string
 		for _, p := range m.Parts {
-			if words, ok := p.Content.(string); ok && p.Type == "text" && m.Role == role {
-				return oneLine(words[:min(len(words), 4*maxDetail)], maxDetail)
+			if text, ok := p.Content.(string); ok && p.Type == "text" && m.Role == role && len(words) < maxDetail {
+				words += " " + text[:min(len(text), 4*maxDetail)]
 			}
+		}
+		if words != "" {
+			return oneLine(words, maxDetail)
 		}
 	}
 	return ""

@@ -177,6 +177,7 @@ type Speech struct {
 	size  int
 	lost  int
 	over  bool // the last part was cut
+	ended bool // the last part was a whole text
 }
 
 type spoken struct {
@@ -193,7 +194,11 @@ func (s Speech) Clone() Speech {
 	return s
 }
 
-// Add adds a segment's text. Neighbours of one kind become one part.
+// EndText says that the text of the last segment has ended: the next one is another part.
+func (s *Speech) EndText() { s.ended = true }
+
+// Add adds a segment's text. Neighbours of one kind become one part, unless a text has ended
+// between them.
 func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	text := r.Text()
 	if room := c.max + margin - s.size; len(text) > room {
@@ -206,9 +211,10 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 		return
 	}
 	s.size += len(text)
-	if n := len(s.parts); n == 0 || s.parts[n-1].kind != kind {
+	if n := len(s.parts); n == 0 || s.parts[n-1].kind != kind || s.ended {
 		s.parts = append(s.parts, spoken{kind: kind})
 	}
+	s.ended = false
 	last := &s.parts[len(s.parts)-1]
 	last.text = append(last.text, text...)
 }
