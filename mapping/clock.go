@@ -198,8 +198,8 @@ func (c *clock) after(start, t moment) moment {
 	return t
 }
 
-// at returns the moment of an event's line.
-func (r *run) at(ev *agent.Event) moment {
+// place puts an event's line on the run's timeline, which it moves on, and returns when that was.
+func (r *run) place(ev *agent.Event) moment {
 	if (ev.Late || r.agent.CoarseStamps) && !r.clock.recording() && r.clock.stamped {
 		ev.Time, ev.Known = 0, agent.Stamped // its arrival is more precise
 	}

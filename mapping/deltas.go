@@ -178,7 +178,7 @@ func (l *turnEvents) endBy(at instant) {
 }
 
 func (g *eventGroup) endBy(at instant) {
-	g.start.at, g.end.at = min(g.start.at, at), min(g.end.at, at)
+	g.start, g.end = g.start.notAfter(at), g.end.notAfter(at)
 	for i := range g.events {
 		g.events[i].at = min(g.events[i].at, at)
 	}

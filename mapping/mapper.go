@@ -6,8 +6,8 @@
 //
 // The files of that flow, in order, are mapper, input, lines, detect, sessions, run, root,
 // tool, turn, deltas, emit, timeline, account, stream, span and wire. timeline declares the
-// types run, invocation, turn and tool. A recording goes that way twice, see survey. The other
-// files serve one of these.
+// types run, invocation, turn and tool. moment, clock and begin say when something happened. A
+// recording goes that way twice, see survey. The other files serve one of these.
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.
@@ -157,7 +157,7 @@ func (m *Mapper) apply(a *agent.Agent) {
 				m.unknown(a, r, ev.Type)
 			}
 			if r != nil && ev.Time != 0 {
-				r.at(ev)
+				r.place(ev)
 			}
 		case agent.RunEnd, agent.ToolEnd:
 			m.complete(a, ev)

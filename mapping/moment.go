@@ -2,7 +2,7 @@ package mapping
 
 import "github.com/spantee/spantee/mapping/agent"
 
-// A moment is an instant and how it is known. A clock makes moments from an event: run.at that of
+// A moment is an instant and how it is known. A clock makes moments from an event: run.place that of
 // its line, run.stated those of other times that it has. The others are computed from these: by
 // the functions here, and where nobody knows when a run began (begin.go). A span is marked as estimated if one of its two moments is inferred, and for no
 // other reason (span.encode). A moment is inferred

@@ -34,10 +34,10 @@ func (r *run) apply(ev *agent.Event) {
 		r.seed = string(ev.ID)
 	}
 	last := r.clock.reached
-	printed := r.at(ev)
-	at := printed
+	line := r.place(ev)
+	at := line
 	if ev.Kind != agent.ToolEnd && ev.Kind != agent.TaskEnd { // else what it ends may have ended before, but not what goes on
-		at = printed.atBest(ev.Known)
+		at = line.atBest(ev.Known)
 	}
 	inv := r.invocation(ev, at)
 	if said := inv.saidBefore(ev, at); !said.isZero() {
@@ -124,7 +124,7 @@ func (r *run) apply(ev *agent.Event) {
 	}
 	switch ev.Kind {
 	case agent.ThinkingDelta, agent.TextDelta, agent.ThinkingEnd:
-		inv.steps.add(printed.at)
+		inv.steps.add(line.at)
 	}
 }
 

@@ -218,13 +218,13 @@ func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
-			s.run.taskWakes(s.run.main, s.run.at(ev))
+			s.run.taskWakes(s.run.main, s.run.place(ev))
 		}
 		return
 	}
 	for _, r := range s.ended {
 		if ev.Notice == semconv.EventBackgroundTimeout {
-			r.timeOutShells(r.at(ev))
+			r.timeOutShells(r.place(ev))
 		}
 		if r.worksInBackground(ev) {
 			if ev.Kind != agent.RunStart {
@@ -325,7 +325,7 @@ func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 		if r.tasks[string(ev.ID)] == nil {
 			continue
 		}
-		r.endTask(ev, r.at(ev))
+		r.endTask(ev, r.place(ev))
 		if len(r.tasks) == 0 {
 			s.ended = append(s.ended[:i], s.ended[i+1:]...)
 		}

@@ -174,8 +174,8 @@ const (
 // which it happened.
 type steps struct {
 	lastStep instant // the latest step
-	printed  instant // the latest step or start of a call
-	floor    instant // the latest step before the burst that printed is in
+	lastLine instant // the latest step or start of a call
+	floor    instant // the latest step before the burst that lastLine is in
 }
 
 // withinBurst is the longest time between two lines of one burst.
@@ -183,16 +183,16 @@ const withinBurst = 10 * agent.Milliseconds
 
 // add adds a step.
 func (s *steps) add(at instant) {
-	s.print(at)
+	s.noteStart(at)
 	s.lastStep = max(s.lastStep, at)
 }
 
-// print adds the start of a call, which may overlap with others, or a step.
-func (s *steps) print(at instant) {
-	if at > s.printed+withinBurst {
+// noteStart adds the start of a call, which may overlap with others, or a step.
+func (s *steps) noteStart(at instant) {
+	if at > s.lastLine+withinBurst {
 		s.floor = s.lastStep
 	}
-	s.printed = max(s.printed, at)
+	s.lastLine = max(s.lastLine, at)
 }
 
 // A question is what an agent asked its user instead of saying more, or calling a tool.
@@ -241,9 +241,9 @@ func (inv *invocation) current() *turn {
 	return nil
 }
 
-// caller returns the turn that has ended with a tool call, nil if there is none, or the
+// callingTurn returns the turn that has ended with a tool call, nil if there is none, or the
 // stream cannot add to it any more.
-func (inv *invocation) caller() *turn {
+func (inv *invocation) callingTurn() *turn {
 	if t := inv.turn; t != nil && calledTool <= t.state && t.state < closed {
 		return t
 	}

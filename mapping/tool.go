@@ -31,7 +31,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	start = start.notBefore(r.start.at)
 	r.counts.tools++
 	inv.counts.tools++
-	inv.steps.print(at.at)
+	inv.steps.noteStart(at.at)
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
 	if t.learn(r, ev.Tool); t.subagent != "" {
 		r.starts(t)
@@ -50,7 +50,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 			turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = start.notBefore(r.endWithCall(inv, start).at)
-	} else if caller := inv.caller(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
+	} else if caller := inv.callingTurn(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
 		caller.response.learn(ev) // its usage may have grown
 	}
 	t.turn, inv.question = inv.turn, question{}
@@ -76,7 +76,7 @@ func (r *run) impliesModelCall(inv *invocation, call []byte) bool {
 	if len(call) > 0 && inv.turn != nil && inv.turn.response.id != "" {
 		return inv.turn.response.id != string(call)
 	}
-	return inv.busy.running == 0 && (inv.caller() == nil || !r.agent.TurnEnds)
+	return inv.busy.running == 0 && (inv.callingTurn() == nil || !r.agent.TurnEnds)
 }
 
 // ran reports whether a call ran at an instant: the model waited for it then.
@@ -155,7 +155,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	case ev.Start != 0:
 		r.correctStart(t, start)
 		t.start = later(t.start, start)
-		if caller := inv.caller(); caller != nil && caller == t.turn && ev.Asked != 0 {
+		if caller := inv.callingTurn(); caller != nil && caller == t.turn && ev.Asked != 0 {
 			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
 			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.events.lastEvent)+quantum))
 		}
@@ -175,7 +175,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	case ev.Length == 0:
 	case off > maxDeviation: // nothing is printed before it begins, so the end was printed late, and perhaps the start
 		end, t.start = end.inferred(), t.start.inferred()
-		if caller := t.inv.caller(); caller != nil && caller == t.turn && caller.end.at == t.start.at {
+		if caller := t.inv.callingTurn(); caller != nil && caller == t.turn && caller.end.at == t.start.at {
 			caller.end = caller.end.inferred()
 		}
 	case off < -maxDeviation:
@@ -194,7 +194,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 // message began at the first stamp, and a call ended at the second. No line says when
 // the message ended and the call began.
 func (r *run) shareTime(t *tool, end moment) {
-	caller := t.inv.caller()
+	caller := t.inv.callingTurn()
 	if caller == nil || t.turn != caller || t.start.at != caller.end.at {
 		return
 	}
@@ -210,7 +210,7 @@ func (r *run) shareTime(t *tool, end moment) {
 // correctStart corrects the start of a call that was printed late, and the end of
 // the turn that made the call.
 func (r *run) correctStart(t *tool, start moment) {
-	caller := t.inv.caller()
+	caller := t.inv.callingTurn()
 	if caller != nil && caller == t.turn && start.at < caller.end.at-maxDeviation && start.at < t.floor {
 		caller.end = caller.end.inferred()
 	}
@@ -251,7 +251,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 			inv.counts.tools--
 		}
 	}
-	if caller := inv.caller(); caller != nil && t.turn == caller && ev.Start != 0 {
+	if caller := inv.callingTurn(); caller != nil && t.turn == caller && ev.Start != 0 {
 		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.events.lastEvent) + quantum)
 		t.start = t.start.notBefore(caller.end.at)
 	}

@@ -28,7 +28,7 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 	if t := inv.current(); t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.caller(); t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
+	if t := inv.callingTurn(); t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
 		t.state = resumed
 		t.response.learn(ev)
 		return t
@@ -125,7 +125,7 @@ func (r *run) noteOutput(t *turn, at, began moment) {
 func (r *run) textEnd(inv *invocation, at moment, ev *agent.Event) {
 	t := inv.current()
 	if t == nil {
-		if caller := inv.caller(); caller != nil && r.agent.TurnEnds {
+		if caller := inv.callingTurn(); caller != nil && r.agent.TurnEnds {
 			caller.response.learn(ev)
 		}
 		return
@@ -150,13 +150,13 @@ func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	case t == nil && ev.Failed: // failed before the model produced anything
 		t = r.openTurn(inv, at, nil)
 	case t == nil:
-		t = inv.caller()
+		t = inv.callingTurn()
 	}
 	if t == nil || ev.ModelCallID != nil && t.response.id != "" && t.response.id != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
 	t.response.learn(ev)
-	if t == inv.caller() {
+	if t == inv.callingTurn() {
 		if t.state == resumed { // it ended with text, not with a tool call
 			t.response.reason = cmp.Or(t.response.reason, "stop")
 		}
@@ -247,7 +247,7 @@ func (r *run) endOf(t *turn, at moment) moment {
 // finishCaller finishes the turn that ended with a tool call: the stream will not
 // add to it.
 func (r *run) finishCaller(inv *invocation) {
-	if t := inv.caller(); t != nil {
+	if t := inv.callingTurn(); t != nil {
 		if t.state == resumed {
 			t.end = r.endOf(t, t.lastOutput)
 			inv.wait = later(inv.wait, t.end)

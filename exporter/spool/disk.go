@@ -61,8 +61,8 @@ func within[T any](f func() (T, error)) (result T, err error) {
 	return Await(f)
 }
 
-// Await runs f, and returns ErrFrozen without it if the disk is frozen: a call to such a disk cannot be
-// interrupted, so f goes on in the background.
+// Await runs f. If the disk is frozen, it returns ErrFrozen, and f goes on in the background: a call
+// to such a disk cannot be interrupted.
 func Await[T any](f func() (T, error)) (result T, err error) {
 	type answer struct {
 		result T

@@ -56,12 +56,12 @@ const (
 	TextDelta       // a piece of the model's answer: Text
 	OtherOutput     // the model has begun to write something else, such as the arguments of a call
 	TextMessage     // a whole text that came without deltas: Text, Start, Final
-	TextEnd         // the end of a text: Final
+	TextEnd         // the end of a text: Final, FirstToken
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
 	ToolRuns        // a call, which may have waited for others, runs: ID
 	ToolEnd         // ID, Tool, Length, Start, End, Asked
-	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start
+	ToolCall        // a tool call that is printed only at its end: ID, ToolCallID, Tool, Start, End
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query if the line has it, Status, Failed
 	HookStart       // the agent runs a program of the user's: ID, Query, ToolCallID
@@ -69,7 +69,7 @@ const (
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
-	RunEnd          // the result: Status, Failed, Length, Usage, SessionUsage, Models, Text
+	RunEnd          // the result: Status, Failed, Length, FirstToken, Usage, SessionUsage, Models, Text, Facts, NoEnd, Early
 )
 
 // An Event is one thing that an agent did. Its Kind tells which fields count: a decoder
