@@ -74,12 +74,7 @@ func New(cfg Config) *Exporter {
 	if cfg.Spool != nil {
 		own := *cfg.Spool
 		own.Lost = e.lost
-		own.SetAside = func(why *spool.Untrusted) {
-			e.tally.count(func(r *Report) { r.SetAside++ })
-			if cfg.Spool.SetAside != nil {
-				cfg.Spool.SetAside(why)
-			}
-		}
+		own.SetAside = func(*spool.Untrusted) { e.tally.count(func(r *Report) { r.SetAside++ }) }
 		var metrics *spool.Destination
 		if cfg.Metrics != nil {
 			metrics = new(cfg.Metrics.Destination())
