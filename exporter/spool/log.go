@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -232,12 +231,11 @@ func (l *Log) rewrite() {
 	}
 	l.next = len(l.pending)
 	frame := frameOf(append(recordsOf(l.pending), l.snapshot.records()...)...)
-	note, err := encodeNote(l.note)
-	if size := len(note) + len(frame); err != nil || size > maxLog {
-		l.err = errors.Join(err, errTooBig)
+	b := append(encodeNote(l.note), frame...)
+	if len(b) > maxLog {
+		l.err = errTooBig
 		return
 	}
-	b := bytes.Join([][]byte{note, frame}, nil)
 	name, old, grown := l.name, l.file, len(b)-l.size
 	file, err := call(l, func() (*os.File, error) { // which may go on when nobody waits any more
 		dir, err := l.spool.enter(true) // another process may have replaced the folder
@@ -337,8 +335,7 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 			l.rewrite()
 		}
 		if kept = l.err == nil && spans; l.err == nil {
-			end, _ := encodeNote(Note{Reason: reason})
-			l.end(append(frameOf(l.snapshot.records()...), end...))
+			l.end(append(frameOf(l.snapshot.records()...), encodeNote(Note{Reason: reason})...))
 			return kept && l.err == nil
 		}
 	}

@@ -248,11 +248,3 @@ func TestReadOnlyState(t *testing.T) {
 		t.Error("List has no error")
 	}
 }
-
-func TestControlCharacters(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	l := s.NewLog(Destination{Protocol: "file", Endpoint: "\x1b[2J"}, nil)
-	if err := l.Append(spansOf(t, "a"), nil); !errors.Is(err, errControl) {
-		t.Error(err)
-	}
-}
