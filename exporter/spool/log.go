@@ -205,18 +205,18 @@ func (l *Log) write(records ...[]byte) {
 	if count {
 		l.counted = l.size
 	}
-	_, l.err = within(func() (*os.File, error) {
+	l.err = do(func() error {
 		if count {
 			if err := l.spool.makeRoom(l.spool.Max/lookEvery + 1); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if !l.spool.leadsTo(name, file, before) {
-			return nil, errMoved
+			return errMoved
 		}
 		onDisk("append")
 		_, err := file.Write(frame)
-		return nil, err
+		return err
 	})
 	if l.size += len(frame); errors.Is(l.err, errMoved) {
 		l.rewrite()

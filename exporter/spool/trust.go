@@ -122,20 +122,17 @@ func typeName(mode fs.FileMode) string {
 // they are missing, EnterDir creates them if create is set, and otherwise returns
 // fs.ErrNotExist.
 func EnterDir(path string, create bool) error {
-	state := filepath.Dir(path)
+	state, enter := filepath.Dir(path), checkDir
 	if create {
+		enter = PrivateDir
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			return err
 		}
-		if err := checkDir(state); err != nil {
-			return err
-		}
-		return PrivateDir(path)
 	}
 	if err := checkDir(state); err != nil {
 		return err
 	}
-	return checkDir(path)
+	return enter(path)
 }
 
 // ignore returns nil for an error that is expected.
