@@ -37,7 +37,7 @@ type Log struct {
 	released []released
 
 	id    string // in the names of all files of this log
-	named int64  // the time in the last one
+	named int64  // the number in the last one, which begins with the time
 }
 
 // A Snapshot is what a killed process leaves behind besides the spans that had ended.
@@ -61,15 +61,16 @@ func (s Spool) NewLog(spans Destination, metrics *Destination) *Log {
 	host, _ := os.Hostname()
 	l := &Log{
 		spool: s, note: Note{Destination: spans, Metrics: metrics, Format: logFormat, Host: host, PID: os.Getpid()},
-		mu: newDiskLock(), numbers: numbers{}, id: fmt.Sprintf("%012x", rand.Uint64()>>16),
+		mu: newDiskLock(), numbers: numbers{}, id: fmt.Sprintf("%012x", rand.Uint64()>>16), named: time.Now().UnixNano(),
 	}
 	l.name = l.newName()
 	return l
 }
 
-// newName returns a name that no other file has. Names sort by time.
+// newName returns a name that no other file has. Names sort by when their processes began, so
+// that whoever looks for logs to send does not have to pass by those of all running processes.
 func (l *Log) newName() string {
-	l.named = max(time.Now().UnixNano(), l.named+1)
+	l.named++
 	return fmt.Sprintf("%d-%s%s", l.named, l.id, logExt)
 }
 
