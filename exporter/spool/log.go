@@ -47,11 +47,9 @@ type Snapshot struct {
 	Metrics []byte  // an ExportMetricsServiceRequest, as if the process were killed now; nil if the last one is still good
 }
 
-const (
-	// slack is how many bytes a file may exceed twice what is needed of it by before it is
-	// written anew.
-	slack = 256 << 10
-)
+// slack is how many bytes a file may exceed twice what is needed of it by before it is
+// written anew.
+const slack = 256 << 10
 
 var errTooBig = errors.New("the log exceeds its size limit")
 
@@ -295,7 +293,7 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 	defer l.mu.Unlock()
 	name, note := l.newName(), l.note
 	note.Reason = reason
-	left, err := within(func() (released, error) { return l.spool.leave(name, spans, note) })
+	left, err := call(l, func() (released, error) { return l.spool.leave(name, spans, note) })
 	// If the process is killed before they are marked here, they arrive twice.
 	if done := l.remove(spans); !l.closed && l.file != nil {
 		l.write(recordDone(done))

@@ -73,9 +73,9 @@ func (l *Log) restoreReleased() {
 	l.released = rest
 }
 
-// restore writes a released log anew, under another name, if it is gone. Without an error and without spans,
-// nothing of it has to be sent: a process that sends or evicts a log marks its spans before it
-// removes the log.
+// restore writes a released log anew, under another name, if it is gone. Without an error and
+// without spans, nothing of it has to be sent: a process that sends or evicts a log marks its
+// spans before it removes the log.
 func (s Spool) restore(r released, name string) (released, error) {
 	if s.leadsTo(r.name, r.file, r.size) {
 		return r, nil
