@@ -21,7 +21,6 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -74,12 +73,7 @@ func New(cfg Config) *Exporter {
 	if cfg.Spool != nil {
 		own := *cfg.Spool
 		own.Lost = e.lost
-		own.SetAside = func(why *spool.Untrusted) {
-			e.tally.count(func(r *Report) { r.SetAside++ })
-			if cfg.Spool.SetAside != nil {
-				cfg.Spool.SetAside(why)
-			}
-		}
+		own.SetAside = func(*spool.Untrusted) { e.tally.count(func(r *Report) { r.SetAside++ }) }
 		var metrics *spool.Destination
 		if cfg.Metrics != nil {
 			metrics = new(cfg.Metrics.Destination())
@@ -168,12 +162,8 @@ func (e *Exporter) patience() time.Duration {
 
 // split separates spans that are too large for any request.
 func (e *Exporter) split(spans []*spool.Span) (fit, tooLarge []*spool.Span) {
-	isTooLarge := func(s *spool.Span) bool { return s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest }
-	if !slices.ContainsFunc(spans, isTooLarge) {
-		return spans, nil
-	}
 	for _, s := range spans {
-		if isTooLarge(s) {
+		if s.Of.Overhead()+len(s.Wire) > e.cfg.MaxRequest {
 			tooLarge = append(tooLarge, s)
 		} else {
 			fit = append(fit, s)

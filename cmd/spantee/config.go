@@ -58,8 +58,11 @@ func (e variableError) Unwrap() error { return e.error }
 // resolve returns the configuration of a command that traces a stream. An invalid variable
 // is a problem, because it must not break a pipe.
 func (o *options) resolve(live bool, problem func(error)) (*config, error) {
-	if err := o.check(); err != nil {
-		return nil, err
+	if !isTraceURL(o.traceURL) {
+		return nil, cli.Invalid("--trace-url", o.traceURL, placeholder+" in it")
+	}
+	if err := mapping.CheckAgent(o.agent); err != nil {
+		return nil, cli.Usage(err)
 	}
 	c := &config{
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
@@ -145,17 +148,6 @@ func (c *config) traceLink(id string) string {
 		return ""
 	}
 	return strings.ReplaceAll(c.traceURL, placeholder, id)
-}
-
-// check returns an error for an invalid flag.
-func (o *options) check() error {
-	if !isTraceURL(o.traceURL) {
-		return cli.Invalid("--trace-url", o.traceURL, placeholder+" in it")
-	}
-	if err := mapping.CheckAgent(o.agent); err != nil {
-		return cli.Usage(err)
-	}
-	return nil
 }
 
 // A destination is where spans go: a file, an OTLP endpoint, or nowhere.

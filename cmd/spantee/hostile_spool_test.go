@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -257,6 +258,25 @@ func TestACorruptLogIsReported(t *testing.T) {
 			if err := within(t, cmd); err != nil || strings.Contains(cmd.stderr.String(), "set aside unread") != said {
 				t.Errorf("%q: %v, %q", args, err, cmd.stderr.String())
 			}
+		}
+	}
+}
+
+// What a forged log says is printed without control characters.
+func TestSpoolIsPrintedSafely(t *testing.T) {
+	const clear = "\x1b[2J\a"
+	entries := []spool.Entry{
+		{Destination: spool.Destination{Protocol: spool.File, Endpoint: clear}, State: spool.Open, Host: clear},
+		{Destination: spool.Destination{Protocol: "grpc" + clear, Endpoint: "http://a/" + clear}, State: spool.Waiting, Reason: clear},
+		{Destination: spool.Destination{Protocol: "grpc", Endpoint: clear}, State: spool.Rejected, Reason: "a\nb"},
+	}
+	var table, lines bytes.Buffer
+	if err := errors.Join(printSpool(&table, spool.Spool{}, entries), printJSON(&lines, entries)); err != nil {
+		t.Fatal(err)
+	}
+	for _, printed := range []string{table.String(), lines.String()} {
+		if strings.ContainsAny(printed, clear[:1]+"\a") || strings.Count(printed, "\n") > len(entries)+3 {
+			t.Errorf("%q", printed)
 		}
 	}
 }

@@ -153,23 +153,16 @@ func (r *replayer) skip(name string, why error) {
 
 // recording traces a recorded stream.
 func (r *replayer) recording(f recording.File) error {
-	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] {
-		return func(yield func(mapping.Output, error) bool) {
-			in, err := r.finder.Open(f.Name)
-			if err == nil {
-				defer func() { _ = in.Close() }()
-				if head, _ := in.Peek(512); recording.IsOTLP(head) {
-					err = &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
-				}
-			}
-			if err != nil {
-				yield(mapping.Output{}, err)
-				return
-			}
-			m.Read(in)(yield)
-		}
+	in, err := r.finder.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if head, _ := in.Peek(512); recording.IsOTLP(head) {
+		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 	}
 	var failed error
+	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.Read(in) }
 	stats, err := r.trace(f, func(run mapping.Run) { r.reporter.runInFile(f.Name, run) }, outputs, func(err error) { failed = err })
 	why := notAStream(stats)
 	switch err = cmp.Or(err, failed); {

@@ -336,15 +336,15 @@ func drift(of []mapping.UnknownType) string {
 
 // byAgent returns the unknown types of each version of an agent, in the order of the first.
 func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
-	index := map[[2]string]int{}
 	for _, t := range all {
-		agent := [2]string{t.Agent, t.Version}
-		i, known := index[agent]
-		if !known {
-			i = len(groups)
-			index[agent], groups = i, append(groups, nil)
+		same := func(group []mapping.UnknownType) bool {
+			return group[0].Agent == t.Agent && group[0].Version == t.Version
 		}
-		groups[i] = append(groups[i], t)
+		if i := slices.IndexFunc(groups, same); i >= 0 {
+			groups[i] = append(groups[i], t)
+		} else {
+			groups = append(groups, []mapping.UnknownType{t})
+		}
 	}
 	return groups
 }

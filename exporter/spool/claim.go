@@ -181,10 +181,7 @@ func (c *Claim) Reject(spans []*Span, why string) error {
 
 // reject keeps rejected spans of a log, for the user to see.
 func (s Spool) reject(dir *os.Root, log string, note Note, spans []*Span) error {
-	head, err := encodeNote(note)
-	if err != nil {
-		return err
-	}
+	head := encodeNote(note)
 	b := frameOf(recordsOf(spans)...)
 	if err := s.makeRoom(int64(len(head) + len(b))); err != nil {
 		return err

@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -120,7 +118,8 @@ func (c *contents) decode(b []byte) (err error) {
 		case fieldFrame:
 			c.add(v.Bytes)
 		case fieldNote:
-			if last, err := decodeNote(v.Bytes); err == nil {
+			var last Note
+			if json.Unmarshal(v.Bytes, &last) == nil {
 				c.note.Reason, c.closed = last.Reason, true
 			}
 		}
@@ -261,20 +260,10 @@ type Note struct {
 	PID     int          `json:"pid,omitempty"`
 }
 
-var errControl = errors.New("the endpoint contains control characters")
-
-// encodeNote fails for an endpoint with control characters, which could not be
-// printed.
-func encodeNote(note Note) ([]byte, error) {
-	if strings.ContainsFunc(note.Endpoint, unicode.IsControl) {
-		return nil, errControl
-	}
-	note.Reason = printable(note.Reason[:min(len(note.Reason), maxReason)])
-	text, err := json.Marshal(note)
-	if err != nil {
-		return nil, err
-	}
-	return appendRecord(nil, fieldNote, text), nil
+func encodeNote(note Note) []byte {
+	note.Reason = note.Reason[:min(len(note.Reason), maxReason)]
+	text, _ := json.Marshal(note) // which cannot fail for strings and numbers
+	return appendRecord(nil, fieldNote, text)
 }
 
 // maxReason is how much of a reason a note has.
@@ -296,33 +285,14 @@ func cutNote(b []byte) (note Note, rest []byte, err error) {
 	case n < 0:
 		return note, nil, errCorrupt
 	}
-	note, err = decodeNote(text)
-	return note, b[len(head)+n:], err
+	if json.Unmarshal(text, &note) != nil {
+		return Note{}, nil, errCorrupt
+	}
+	return note, b[len(head)+n:], nil
 }
 
 // maxNote is more than a note has.
 const maxNote = 64 << 10
-
-func decodeNote(text []byte) (note Note, err error) {
-	if json.Unmarshal(text, &note) != nil {
-		return Note{}, errCorrupt
-	}
-	if strings.ContainsFunc(note.Endpoint+note.Protocol, unicode.IsControl) || note.Metrics != nil && strings.ContainsFunc(note.Metrics.Endpoint+note.Metrics.Protocol, unicode.IsControl) {
-		return Note{}, errCorrupt // the endpoint will be printed
-	}
-	note.Reason, note.Host = printable(note.Reason), printable(note.Host)
-	return note, nil
-}
-
-// printable makes text from a file safe to print on a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
 
 // isLocal reports whether a note is of this host.
 func (n *Note) isLocal() bool {

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ type Log struct {
 	released []released
 
 	id    string // in the names of all files of this log
-	named int64  // the time in the last one
+	named int64  // the number in the last one, which begins with the time
 }
 
 // A Snapshot is what a killed process leaves behind besides the spans that had ended.
@@ -48,11 +47,9 @@ type Snapshot struct {
 	Metrics []byte  // an ExportMetricsServiceRequest, as if the process were killed now; nil if the last one is still good
 }
 
-const (
-	// slack is how many bytes a file may exceed twice what is needed of it by before it is
-	// written anew.
-	slack = 256 << 10
-)
+// slack is how many bytes a file may exceed twice what is needed of it by before it is
+// written anew.
+const slack = 256 << 10
 
 var errTooBig = errors.New("the log exceeds its size limit")
 
@@ -62,15 +59,16 @@ func (s Spool) NewLog(spans Destination, metrics *Destination) *Log {
 	host, _ := os.Hostname()
 	l := &Log{
 		spool: s, note: Note{Destination: spans, Metrics: metrics, Format: logFormat, Host: host, PID: os.Getpid()},
-		mu: newDiskLock(), numbers: numbers{}, id: fmt.Sprintf("%012x", rand.Uint64()>>16),
+		mu: newDiskLock(), numbers: numbers{}, id: fmt.Sprintf("%012x", rand.Uint64()>>16), named: time.Now().UnixNano(),
 	}
 	l.name = l.newName()
 	return l
 }
 
-// newName returns a name that no other file has. Names sort by time.
+// newName returns a name that no other file has. Names sort by when their processes began, so
+// that whoever looks for logs to send does not have to pass by those of all running processes.
 func (l *Log) newName() string {
-	l.named = max(time.Now().UnixNano(), l.named+1)
+	l.named++
 	return fmt.Sprintf("%d-%s%s", l.named, l.id, logExt)
 }
 
@@ -206,18 +204,18 @@ func (l *Log) write(records ...[]byte) {
 	if count {
 		l.counted = l.size
 	}
-	_, l.err = within(func() (*os.File, error) {
+	l.err = do(func() error {
 		if count {
 			if err := l.spool.makeRoom(l.spool.Max/lookEvery + 1); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if !l.spool.leadsTo(name, file, before) {
-			return nil, errMoved
+			return errMoved
 		}
 		onDisk("append")
 		_, err := file.Write(frame)
-		return nil, err
+		return err
 	})
 	if l.size += len(frame); errors.Is(l.err, errMoved) {
 		l.rewrite()
@@ -232,12 +230,11 @@ func (l *Log) rewrite() {
 	}
 	l.next = len(l.pending)
 	frame := frameOf(append(recordsOf(l.pending), l.snapshot.records()...)...)
-	note, err := encodeNote(l.note)
-	if size := len(note) + len(frame); err != nil || size > maxLog {
-		l.err = errors.Join(err, errTooBig)
+	b := append(encodeNote(l.note), frame...)
+	if len(b) > maxLog {
+		l.err = errTooBig
 		return
 	}
-	b := bytes.Join([][]byte{note, frame}, nil)
 	name, old, grown := l.name, l.file, len(b)-l.size
 	file, err := call(l, func() (*os.File, error) { // which may go on when nobody waits any more
 		dir, err := l.spool.enter(true) // another process may have replaced the folder
@@ -296,7 +293,7 @@ func (l *Log) Release(spans []*Span, reason string) bool {
 	defer l.mu.Unlock()
 	name, note := l.newName(), l.note
 	note.Reason = reason
-	left, err := within(func() (released, error) { return l.spool.leave(name, spans, note) })
+	left, err := call(l, func() (released, error) { return l.spool.leave(name, spans, note) })
 	// If the process is killed before they are marked here, they arrive twice.
 	if done := l.remove(spans); !l.closed && l.file != nil {
 		l.write(recordDone(done))
@@ -337,8 +334,7 @@ func (l *Log) Close(reason string, metrics []byte) (kept bool) {
 			l.rewrite()
 		}
 		if kept = l.err == nil && spans; l.err == nil {
-			end, _ := encodeNote(Note{Reason: reason})
-			l.end(append(frameOf(l.snapshot.records()...), end...))
+			l.end(append(frameOf(l.snapshot.records()...), encodeNote(Note{Reason: reason})...))
 			return kept && l.err == nil
 		}
 	}

@@ -249,14 +249,6 @@ func TestReadOnlyState(t *testing.T) {
 	}
 }
 
-func TestControlCharacters(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	l := s.NewLog(Destination{Protocol: "file", Endpoint: "\x1b[2J"}, nil)
-	if err := l.Append(spansOf(t, "a"), nil); !errors.Is(err, errControl) {
-		t.Error(err)
-	}
-}
-
 // Files that are no log do not hide those behind them, however many there are.
 func TestClaimsPassOtherFiles(t *testing.T) {
 	s := Spool{Dir: filepath.Join(t.TempDir(), "spool"), Max: 1 << 20}

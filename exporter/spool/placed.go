@@ -32,13 +32,12 @@ func (l *Log) isPlaced() bool {
 // void marks a log that has been written anew: whoever finds it under another name sends
 // none of its spans. On failure, they arrive twice.
 func void(file *os.File, spans int) {
-	end, _ := encodeNote(Note{Reason: errMoved.Error()})
 	all := make([]int, spans)
 	for i := range all {
 		all[i] = i
 	}
 	frame := frameOf(recordDone(all), appendRecord(nil, fieldMetrics, nil))
-	_, _ = file.Write(append(frame, end...))
+	_, _ = file.Write(append(frame, encodeNote(Note{Reason: errMoved.Error()})...))
 }
 
 // A released is a log that another process may send. It stays open, without a lock, because
@@ -74,9 +73,9 @@ func (l *Log) restoreReleased() {
 	l.released = rest
 }
 
-// restore writes a released log anew, under another name, if it is gone. Without an error and without spans,
-// nothing of it has to be sent: a process that sends or evicts a log marks its spans before it
-// removes the log.
+// restore writes a released log anew, under another name, if it is gone. Without an error and
+// without spans, nothing of it has to be sent: a process that sends or evicts a log marks its
+// spans before it removes the log.
 func (s Spool) restore(r released, name string) (released, error) {
 	if s.leadsTo(r.name, r.file, r.size) {
 		return r, nil
@@ -115,10 +114,7 @@ func (s Spool) restore(r released, name string) (released, error) {
 // leave writes spans into a log that another process may send: it has ended, for the reason in
 // its note.
 func (s Spool) leave(name string, spans []*Span, note Note) (r released, err error) {
-	text, err := encodeNote(note)
-	if err != nil {
-		return r, err
-	}
+	text := encodeNote(note)
 	b := slices.Concat(text, frameOf(recordsOf(spans)...), text)
 	if len(b) > maxLog {
 		return r, errTooBig

@@ -5,9 +5,10 @@
 //	TIME-RANDOM.rejected    what a receiver has rejected for good
 //	TIME-RANDOM.corrupt     a log that cannot be read, or is not this user's
 //
-// A process holds the lock of its log while it lives (log.go). Whoever can lock a log may
-// send what is in it: its process has ended, or was killed (claim.go). It marks in the log
-// what was delivered, and removes the log when nothing is left. contents.go has the format.
+// A process begins the names of all its files with the time at which it began, and holds the
+// lock of its log while it lives (log.go). Whoever can lock a log may send what is in it: its
+// process has ended, was killed, or had too much to send (claim.go). It marks in the log what
+// was delivered, and removes the log when nothing is left. contents.go has the format.
 //
 // # Trust
 //

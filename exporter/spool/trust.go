@@ -53,24 +53,26 @@ func checkDir(path string) error {
 // OpenFile opens a file of this user that nobody else can write to. It neither
 // follows a symbolic link nor waits for the other end of a pipe.
 func OpenFile(path string, flag int) (*os.File, fs.FileInfo, error) {
-	return open(path, path, flag, os.Lstat, os.OpenFile)
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeFolder(dir)
+	return openIn(dir, filepath.Base(path), flag)
 }
 
 // openIn is OpenFile for a file of a folder. On Windows, others may rename or remove the file
 // while it is open.
 func openIn(dir *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
-	return open(name, filepath.Join(dir.Name(), name), flag, dir.Lstat, dir.OpenFile)
-}
-
-func open(name, path string, flag int, lstat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
-	if info, err := lstat(name); err == nil { // opening a device may have effects
+	path := filepath.Join(dir.Name(), name)
+	if info, err := dir.Lstat(name); err == nil { // opening a device may have effects
 		if err := trust(path, info, 0); err != nil {
 			return nil, nil, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	f, err := openFile(name, flag|openFlags, 0o600)
+	f, err := dir.OpenFile(name, flag|openFlags, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,20 +122,17 @@ func typeName(mode fs.FileMode) string {
 // they are missing, EnterDir creates them if create is set, and otherwise returns
 // fs.ErrNotExist.
 func EnterDir(path string, create bool) error {
-	state := filepath.Dir(path)
+	state, enter := filepath.Dir(path), checkDir
 	if create {
+		enter = PrivateDir
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			return err
 		}
-		if err := checkDir(state); err != nil {
-			return err
-		}
-		return PrivateDir(path)
 	}
 	if err := checkDir(state); err != nil {
 		return err
 	}
-	return checkDir(path)
+	return enter(path)
 }
 
 // ignore returns nil for an error that is expected.

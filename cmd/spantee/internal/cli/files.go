@@ -1,11 +1,6 @@
 package cli
 
-import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-)
+import "os"
 
 // WantFile says which files may be named for output.
 const WantFile = "a file, not stdout"
@@ -26,25 +21,4 @@ func IsStdout(name string) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(file, null)
-}
-
-// FileToReplace returns the file that a flag names, which need not exist. A device or a pipe
-// must not be replaced by a file.
-func FileToReplace(flag, name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	if IsStdout(name) {
-		return "", Invalid(flag, name, WantFile)
-	}
-	file, err := filepath.EvalSymlinks(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		file = name
-		if dir, err := os.Stat(filepath.Dir(name)); err != nil || !dir.IsDir() {
-			return "", Invalid(flag, name, "a file in a folder that exists")
-		}
-	} else if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return "", Invalid(flag, name, "a regular file")
-	}
-	return file, nil
 }

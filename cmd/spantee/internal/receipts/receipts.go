@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,7 +55,7 @@ type Sink struct {
 func New(o Options) (*Sink, error) {
 	s := &Sink{Options: o, recorder: receipt.Recorder{Prices: o.Prices}, step: github.NewStep(o.Quiet)}
 	var err error
-	if s.File, err = cli.FileToReplace("--receipt", o.File); err != nil {
+	if s.File, err = fileToReplace("--receipt", o.File); err != nil {
 		return nil, err
 	}
 	if o.FailIf != "" {
@@ -60,7 +63,7 @@ func New(o Options) (*Sink, error) {
 			return nil, cli.Usage(fmt.Errorf("invalid --fail-if %q: %w", o.FailIf, err))
 		}
 	}
-	if s.Baseline, err = cli.FileToReplace("--baseline", o.Baseline); err != nil {
+	if s.Baseline, err = fileToReplace("--baseline", o.Baseline); err != nil {
 		return nil, err
 	}
 	if o.Baseline != "" {
@@ -73,6 +76,27 @@ func New(o Options) (*Sink, error) {
 		return nil, nil
 	}
 	return s, nil
+}
+
+// fileToReplace returns the file that a flag names, which need not exist. A device or a pipe
+// must not be replaced by a file.
+func fileToReplace(flag, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if cli.IsStdout(name) {
+		return "", cli.Invalid(flag, name, cli.WantFile)
+	}
+	file, err := filepath.EvalSymlinks(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		file = name
+		if dir, err := os.Stat(filepath.Dir(name)); err != nil || !dir.IsDir() {
+			return "", cli.Invalid(flag, name, "a file in a folder that exists")
+		}
+	} else if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return "", cli.Invalid(flag, name, "a regular file")
+	}
+	return file, nil
 }
 
 // Consume adds a span.
