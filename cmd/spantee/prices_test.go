@@ -73,7 +73,7 @@ func TestPrices(t *testing.T) {
 			if diff := r.Cost - want; r.CostSource != tt.source || diff > 1e-6 || diff < -1e-6 || r.CostKnown != (want > 0) {
 				t.Errorf("cost %v, known %v, %q", r.Cost, r.CostKnown, r.CostSource)
 			}
-			if b, err := os.ReadFile(summary); err != nil || bytes.Contains(b, []byte(" · $0.8816 computed · ")) != (want > 0) {
+			if b, err := os.ReadFile(summary); err != nil || bytes.Contains(b, []byte(" · $0.882 computed · ")) != (want > 0) {
 				t.Errorf("the step summary: %v, %s", err, b)
 			}
 			if b, err := os.ReadFile(spans); err != nil || len(b) == 0 || bytes.Contains(b, []byte("usage.cost")) {
