@@ -303,6 +303,7 @@ func traced(spans []*tracepb.Span) receipt.Run {
 			if !sub.TokensKnown {
 				plus(&sub.Usage, usageOf(s.Attributes, "gen_ai.usage."))
 			}
+			sub.TokensKnown = sub.InputTokens > 0 && sub.OutputTokens > 0 // a model call has both
 			run.Subagents = append(run.Subagents, *sub)
 		}
 	}

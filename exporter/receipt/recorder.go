@@ -231,6 +231,8 @@ func (r *record) addAgent(s *runs.Span) {
 	if !by.TokensKnown {
 		by.Add(s.Usage())
 	}
+	// A model call has both. Some streams state only one of them, or the first count of the other.
+	by.TokensKnown = by.InputTokens > 0 && by.OutputTokens > 0
 	r.subagents = append(r.subagents, *by)
 }
 
