@@ -39,7 +39,7 @@ type queue struct {
 	progress time.Time    // when delivery of inFlight began or last made progress
 	failure  *UploadError // the last one; nil after a success
 	roomMade chan struct{}
-	ending   bool      // of the stream: what is left of it fits
+	ending   bool      // of the stream: the limit applies no more
 	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
@@ -51,15 +51,15 @@ type batch struct {
 	at    time.Time // when the first span arrived
 }
 
-// add adds spans. If they do not fit, it returns older ones, which were evicted for them: the
-// root ends last, and a trace without its root is worth little.
-func (q *queue) add(spans []*spool.Span, fits bool) (evicted []*spool.Span) {
+// add adds spans. Unless they may overfill the queue, it makes room for them, and returns the older
+// ones that were evicted: the root ends last, and a trace without its root is worth little.
+func (q *queue) add(spans []*spool.Span, mayOverfill bool) (evicted []*spool.Span) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wake := len(q.batches) == 0
 	for _, s := range spans {
 		size := len(s.Wire)
-		if !fits && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
+		if !mayOverfill && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
 			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes a log
 				evicted = append(evicted, q.take().spans...)
 			}
