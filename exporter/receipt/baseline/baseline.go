@@ -121,9 +121,9 @@ const (
 	// changing is how long ago another process must have written for Add to wait on.
 	changing = 10 * time.Second
 
-	// lastTries is how often Add tries in any case once it need not wait any more. Tries are
+	// lastTries is how often Add tries in any case, about three seconds, once it need not wait any more. Tries are
 	// counted, because a busy machine, which delays other processes, delays them as well.
-	lastTries = 100
+	lastTries = 500
 )
 
 // lockFile takes the lock of a file.
