@@ -2,12 +2,12 @@
 // The transcript as it is read, beside the waterfall.
 
 import { h } from "./dom.js";
-import { count, duration, money, percent, plural, roughly, seconds, size } from "./format.js";
+import { count, duration, plural, roughly, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
 import { words } from "./reading.js";
 import { entries } from "./transcript.js";
-import { beginning, readable, rowDetail, rowName } from "./words.js";
+import { beginning, readable, rowDetail, rowName, tokens } from "./words.js";
 
 const longText = 1600; // characters shown until one asks for more
 
@@ -165,14 +165,11 @@ function diff(lines, most) {
 
 /** @param {TraceNode} n */
 function turnFacts(n) {
-  const b = n.bar;
   return [
     n.title,
     n.firstChunk && `first chunk after ${duration(n.firstChunk - n.start)}`,
     n.chunks > 0 && plural(n.chunks, "chunk"),
-    b.input && `${count(b.input)} tokens in${b.cached ? ` (${percent(b.cached / b.input)} cached)` : ""}`,
-    b.output && `${count(b.output)} out`,
-    b.cost && money(b.cost),
+    ...tokens(n.bar),
   ].filter(Boolean).join(" · ");
 }
 

@@ -13,7 +13,7 @@ import { sortBy, week, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart } from "../web/words.js";
+import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -119,6 +119,8 @@ test("tokens are those of the calls, each once", () => {
   assert.equal(used.cached, 1200);
   assert.equal(used.cost, 0.5);
   assert.deepEqual(used.turns.map((u) => u.inner), [false, true, false]);
+  assert.equal(tokens(used).join(", "), "4,700 tokens in (26% cached), 130 out, $0.500");
+  assert.equal(tokens({ input: 0, output: 1, cached: 0, cost: 0 }).join(", "), "1 token out"); // what is not known is not said
 });
 
 test("filters", () => {
