@@ -250,13 +250,6 @@ export class Node {
 
   // holdsAgent tells a tool call whose time is that of a sub-agent.
   get holdsAgent() { return this.op === "tool" && this.children.some((n) => n.op === "agent"); }
-
-  // own is the time that is not a sub-agent's.
-  get own() {
-    if (!this.holdsAgent) return this.duration;
-    const inner = this.children.filter((n) => n.op === "agent").reduce((sum, n) => sum + n.duration, 0);
-    return Math.max(0, this.duration - inner);
-  }
 }
 
 /** @param {Bar} a @param {Bar} b */

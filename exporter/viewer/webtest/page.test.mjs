@@ -95,7 +95,7 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.equal(parts.reduce((sum, p) => sum + p.us, 0), total);
   assert.deepEqual(us, { "model output": 2 + 3, "waiting for the model": 2 + 2.5 + 1, "read": 4, "grep": 4, "task": 1.5 });
   const stats = Object.fromEntries(toolStats(run()).map((t) => [t.tool, t]));
-  assert.equal(stats.task.total, 1 * s);
+  assert.equal(stats.task.total, 8 * s);
   assert.equal(stats.read.calls, 2);
   assert.equal(stats.read.failed, 1);
   assert.equal(stats.read.p95, 4 * s);
