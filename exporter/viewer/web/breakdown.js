@@ -139,7 +139,7 @@ function quantile(sorted, q) {
 /** @param {Trace} trace */
 export function slowest(trace, most = 10) {
   return trace.nodes
-    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent)
+    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent && trace.time(n.duration))
     .sort((a, b) => b.duration - a.duration)
     .slice(0, most);
 }

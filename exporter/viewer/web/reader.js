@@ -101,7 +101,7 @@ export class Reader {
         ? this.folded(n, `thinking ${i}`, "thought", [h("span", {}, "thought"), " ", h("span", { class: "dim" }, beginning(s.text))], markdown(s.text))
         : h("div", { class: "said" }, this.long(n, `said ${i}`, s.text, markdown)))),
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
-      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, readable(note.name)), " ", h("span", {}, `${this.trace?.timeless ? "" : `after ${duration(note.at)} `}${readable(note.text)}`))),
+      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, readable(note.name)), " ", h("span", {}, [this.trace?.time(note.at)].filter(Boolean).map((at) => `after ${at} `), readable(note.text)))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
       e.raw.length > 0 && this.folded(n, "raw", "raw", ["raw"], ...e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),

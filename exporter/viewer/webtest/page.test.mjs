@@ -112,6 +112,14 @@ test("the microsecond between two spans is no idle time", () => {
   assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
 });
 
+test("spantee's times have milliseconds, those of others may be shorter", () => {
+  for (const [coarse, said, ids] of [[true, "", []], [false, "400µs", ["a"]]]) {
+    const t = traced([bar("r", "", "agent", "x", 0, 1, { coarse }), bar("a", "r", "tool", "read", 0, 4e-4, { coarse })]);
+    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1.00ms"]);
+    assert.deepEqual(slowest(t).map((n) => n.id), ids);
+  }
+});
+
 test("tokens are those of the calls, each once", () => {
   const used = usage(run());
   assert.equal(used.input, 1000 + 700 + 3000);
