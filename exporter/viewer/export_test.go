@@ -92,7 +92,7 @@ func TestExportWithout(t *testing.T) {
 	tool.Events = []*tracepb.Span_Event{{Name: "secret event"}, {Name: "text.delta", Attributes: []*commonpb.KeyValue{str(semconv.DeltaText, "secret delta"), integer(semconv.DeltaIndex, 1)}}}
 	tool.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "secret message"}
 	spans := from("a", agent, tool)
-	spans[0].Resource.Attributes = append(spans[0].Resource.Attributes, str("host.name", "secret-host"), integer("process.pid", 4711))
+	spans[0].Resource.Attributes = append(spans[0].Resource.Attributes, str("host.name", "secret-host"), integer("process.pid", 4711), str(semconv.LangfuseCompletionStarted, "no content"))
 	spans[0].ScopeSpans[0].Scope = &commonpb.InstrumentationScope{Name: "secret scope"}
 	s.Add(spans)
 	running := span(2, 1, 0, "invoke_agent x", 1, 9)
@@ -127,7 +127,7 @@ func TestExportWithout(t *testing.T) {
 					t.Errorf("%s: the page does not say %s", tt.query, tt.contains)
 				}
 			}
-			for _, text := range append(tt.has, "shell", "spantee.delta.index", semconv.ProcessExitCode) {
+			for _, text := range append(tt.has, "shell", "no content", "spantee.delta.index", semconv.ProcessExitCode) {
 				if !strings.Contains(body, text) {
 					t.Errorf("%s %s: no %q", kind, tt.query, text)
 				}

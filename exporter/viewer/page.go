@@ -91,6 +91,7 @@ type Bar struct {
 	StartInferred bool   `json:"startInferred,omitempty"`
 	EndInferred   bool   `json:"endInferred,omitempty"`
 	Open          bool   `json:"open,omitempty"`
+	Coarse        bool   `json:"coarse,omitempty"` // spantee's: it rests on clocks with milliseconds
 	Marks         []Mark `json:"marks,omitempty"`
 	ModelCall
 }
@@ -131,6 +132,7 @@ func newBar(sp stored) (Bar, int) {
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
 		Open:       sp.n == 0,
+		Coarse:     strings.Contains(sp.origin.wire, ownScope),
 		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.InputTokens, Output: used.OutputTokens, Cached: used.CacheReadTokens, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)

@@ -33,7 +33,7 @@ var (
 
 	// plainPrefixes are those of strings that are names and ids. A string of any other
 	// attribute may be content.
-	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.exit.code", "process.executable.name", "service.", "telemetry.", "openinference.span.kind", "session.id", "error.type"}
+	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.exit.code", "process.executable.name", "service.", "telemetry.", semconv.OpenInferenceKind, semconv.LangfuseCompletionStarted, "session.id", "error.type"}
 	contentWords  = []string{"messages", "instructions", "arguments", "result", "prompt", "completion", "content", "definitions", "description", "query", "explanation"} // in names that begin with gen_ai.
 )
 

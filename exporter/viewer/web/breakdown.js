@@ -108,8 +108,7 @@ function kindOf(op, title = "") {
   return { key: `tool ${title}`, label: title, tool: isTool ? title : "", color: isTool ? "tool" : "other", rank: op === "caller" ? 6 : 2, order: 1 };
 }
 
-// toolStats are the tools, those that took longest first. The time of a
-// sub-agent is that of its own steps.
+// toolStats are the tools, those whose calls took longest together first.
 /** @param {Trace} trace */
 export function toolStats(trace) {
   let tools = trace.nodes.filter((n) => n.op === "tool");
@@ -121,7 +120,7 @@ export function toolStats(trace) {
     const s = stats.get(name) ?? { tool: name, calls: 0, failed: 0, total: 0, times: [], p95: 0 };
     s.calls++;
     if (n.failure) s.failed++;
-    s.total += n.own;
+    s.total += n.duration;
     s.times.push(n.duration);
     stats.set(name, s);
   }
@@ -140,7 +139,7 @@ function quantile(sorted, q) {
 /** @param {Trace} trace */
 export function slowest(trace, most = 10) {
   return trace.nodes
-    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent)
+    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent && trace.time(n.duration))
     .sort((a, b) => b.duration - a.duration)
     .slice(0, most);
 }

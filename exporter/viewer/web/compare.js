@@ -109,10 +109,10 @@ function difference(a, b) {
       lines.set(p.key, line);
     }
   });
-  const rows = [...lines.values()].sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
+  const least = Math.min(a.least, b.least), rows = [...lines.values()].filter((l) => Math.max(...l.us) >= least).sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
   /** @type {(us: number) => string} */
-  const time = (us) => (us === 0 ? "–" : duration(us));
+  const time = (us) => (Math.abs(us) < least ? "–" : duration(us));
   return h("table", { class: "stats difference" }, headings(["Time in", "Left", "Right", "Difference"]),
     h("tbody", {}, rows.map(({ label, us: [left, right] }) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, label)),
-      [time(left), time(right), (right > left ? "+" : "") + time(right - left)].map((t) => h("td", { class: "num" }, t))))));
+      [time(left), time(right), (right - left < least ? "" : "+") + time(right - left)].map((t) => h("td", { class: "num" }, t))))));
 }

@@ -17,14 +17,15 @@ export class Details {
     this.element = h("div", { class: "details" });
     /** @type {TraceNode | null} */
     this.node = null;
-    this.timeless = false;
+    /** @type {Trace | null} */
+    this.times = null;
     this.show(null);
   }
 
   // refresh shows a node again if it has grown.
   /** @param {Trace} trace */
   refresh(trace) {
-    this.timeless = trace.timeless;
+    this.times = trace;
     const node = this.node && trace.byId.get(this.node.id);
     if (node && (node !== this.node || node.open)) this.show(node);
   }
@@ -46,7 +47,7 @@ export class Details {
 
   /** @param {TraceNode} node @param {Detail[]} parts */
   span(node, parts) {
-    const s = parts[0], { timeless } = this;
+    const s = parts[0], timeless = this.times?.timeless ?? false;
     const last = parts[parts.length - 1];
     const attributes = s.attributes;
     const content = attributes.filter((a) => a.key in contentTitles);
@@ -59,7 +60,7 @@ export class Details {
         h("button", { class: "quiet", type: "button", title: "Deselect (Esc)", "aria-label": "Deselect", onclick: () => this.go(null) }, "✕")),
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
-        !timeless && (node.open || node.duration > 1) && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
+        !timeless && (node.open || this.times?.time(node.duration)) && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
         node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
         !timeless && fact("Started", exactMoment(s.start)),
         fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),

@@ -2,12 +2,12 @@
 // The transcript as it is read, beside the waterfall.
 
 import { h } from "./dom.js";
-import { count, duration, money, percent, plural, roughly, seconds, size } from "./format.js";
+import { count, duration, plural, roughly, seconds, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { Pane } from "./pane.js";
 import { words } from "./reading.js";
 import { entries } from "./transcript.js";
-import { beginning, readable, rowDetail, rowName } from "./words.js";
+import { beginning, readable, rowDetail, rowName, tokens } from "./words.js";
 
 const longText = 1600; // characters shown until one asks for more
 
@@ -101,7 +101,7 @@ export class Reader {
         ? this.folded(n, `thinking ${i}`, "thought", [h("span", {}, "thought"), " ", h("span", { class: "dim" }, beginning(s.text))], markdown(s.text))
         : h("div", { class: "said" }, this.long(n, `said ${i}`, s.text, markdown)))),
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
-      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, readable(note.name)), " ", h("span", {}, `${this.trace?.timeless ? "" : `after ${duration(note.at)} `}${readable(note.text)}`))),
+      ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, readable(note.name)), " ", h("span", {}, [this.trace?.time(note.at)].filter(Boolean).map((at) => `after ${at} `), readable(note.text)))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
       e.raw.length > 0 && this.folded(n, "raw", "raw", ["raw"], ...e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
@@ -165,14 +165,11 @@ function diff(lines, most) {
 
 /** @param {TraceNode} n */
 function turnFacts(n) {
-  const b = n.bar;
   return [
     n.title,
     n.firstChunk && `first chunk after ${duration(n.firstChunk - n.start)}`,
     n.chunks > 0 && plural(n.chunks, "chunk"),
-    b.input && `${count(b.input)} tokens in${b.cached ? ` (${percent(b.cached / b.input)} cached)` : ""}`,
-    b.output && `${count(b.output)} out`,
-    b.cost && money(b.cost),
+    ...tokens(n.bar),
   ].filter(Boolean).join(" · ");
 }
 

@@ -4,7 +4,7 @@
 import { percentages, timeSpent, toolStats } from "./breakdown.js";
 import { h, headings } from "./dom.js";
 import { toolWord } from "./finding.js";
-import { count, duration } from "./format.js";
+import { count } from "./format.js";
 import { failedTools, rowDetail, rowName } from "./words.js";
 
 const mostTools = 4;
@@ -15,13 +15,13 @@ export const withoutTimes = "Without times: only the order of the steps is known
 /** @param {Trace} trace @param {(word: string) => void} filter */
 export function strip(trace, filter, most = mostTools) {
   if (trace.timeless) return h("p", { class: "dim" }, withoutTimes);
-  const spent = shorten(timeSpent(trace), most), shares = percentages(spent);
+  const { total, parts } = timeSpent(trace), spent = shorten({ total, parts: parts.filter((p) => trace.time(p.us)) }, most), shares = percentages(spent);
   let tool = 0;
   const painted = spent.parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
   return h("ul", { class: "legend", "aria-label": "Where the time went" }, painted.map((p, i) => {
     const swatch = h("i"), word = p.tool ? toolWord(p.tool) : words[p.key];
     swatch.style.background = p.paint;
-    const said = [swatch, h("bdi", {}, p.label), h("b", {}, duration(p.us)), h("span", { class: "dim" }, `${shares[i] || "<1"}%${p.estimated ? " estimated" : ""}`)];
+    const said = [swatch, h("bdi", {}, p.label), h("b", {}, trace.time(p.us)), h("span", { class: "dim" }, `${shares[i] || "<1"}%${p.estimated ? " estimated" : ""}`)];
     return h("li", {}, word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, said) : said);
   }));
 }
@@ -69,6 +69,6 @@ export function toolTable(trace, filter) {
           h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(toolWord(s.tool)) }, h("bdi", {}, s.tool)), bar),
         h("td", { class: "num" }, count(s.calls)),
         h("td", { class: s.failed ? "num red" : "num" }, s.failed ? count(s.failed) : "–"),
-        timed && [s.total, s.p95].map((us) => h("td", { class: "num" }, duration(us))));
+        timed && [s.total, s.p95].map((us) => h("td", { class: "num" }, trace.time(us) || "–")));
     })));
 }

@@ -4,9 +4,9 @@
 
 import { slowest, usage } from "./breakdown.js";
 import { h } from "./dom.js";
-import { count, duration, money, percent, roughly } from "./format.js";
+import { roughly } from "./format.js";
 import { strip, toolTable } from "./strip.js";
-import { rowDetail, rowName } from "./words.js";
+import { rowDetail, rowName, tokens } from "./words.js";
 
 /** @param {Trace} trace @param {{ select: Select, filter(word: string): void }} on */
 export function summary(trace, { select, filter }) {
@@ -19,9 +19,9 @@ export function summary(trace, { select, filter }) {
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },
         h("b", {}, h("bdi", {}, rowName(n, trace.session))), " ", h("bdi", { class: "about" }, rowDetail(n, trace.session.folder)),
         n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
-      h("span", { class: "num" }, duration(n.duration))))),
+      h("span", { class: "num" }, trace.time(n.duration))))),
     h("h2", {}, "Tools"), toolTable(trace, filter),
-    used.turns.length > 0 && h("h2", {}, "Context by turn"),
+    used.turns.length > 0 && h("h2", {}, used.input ? "Context by turn" : "Usage"),
     used.turns.length > 0 && context(used, select),
   ];
 }
@@ -32,15 +32,14 @@ function context({ turns, ...sums }, select) {
   const most = Math.max(1, ...turns.map((t) => t.input));
   const shown = turns.slice(-200);
   return h("div", {},
-    h("p", { class: "dim" }, [`${count(sums.input)} tokens in`, sums.cached && `${percent(sums.cached / sums.input)} cached`,
-      `${count(sums.output)} out`, sums.cost && money(sums.cost)].filter(Boolean).join(" · ")),
-    h("div", { class: "context", role: "list" }, shown.map((t, i) => {
-      const label = `turn ${t.node.bar.turn ?? i + 1}: ${count(t.input)} in, ${count(t.cached)} cached, ${count(t.output)} out${t.cost ? `, ${money(t.cost)}` : ""}`;
+    h("p", { class: "dim" }, tokens(sums).join(" · ")),
+    sums.input > 0 && h("div", { class: "context", role: "list" }, shown.map((t, i) => {
+      const label = `turn ${t.node.bar.turn ?? i + 1}: ${tokens(t).join(", ")}`;
       const bar = h("i"), cached = h("i", { class: "cached" });
       bar.style.height = `${Math.max(2, 100 * t.input / most)}%`;
       cached.style.height = `${t.input ? 100 * Math.min(1, t.cached / t.input) : 0}%`;
       bar.append(cached);
       return h("div", { role: "listitem" }, h("button", { type: "button", class: t.inner ? "inner" : "", title: label, "aria-label": label, onclick: () => select(t.node.id) }, bar));
     })),
-    h("p", { class: "dim" }, `The largest context was ${roughly(most)} tokens.`));
+    sums.input > 0 && h("p", { class: "dim" }, `The largest context was ${roughly(most)} ${most === 1 ? "token" : "tokens"}.`));
 }

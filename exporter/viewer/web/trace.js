@@ -8,6 +8,7 @@ export class Trace {
   /** @type {Map<string, Node>} */ byId = new Map();
   start = 0;
   end = 0;
+  least = 2; // the shortest time that says something
 
   /** @param {string} id */
   constructor(id) {
@@ -56,6 +57,7 @@ export class Trace {
       else this.nodes.push(node); // deltas stand in for a chat that is missing
     }
     this.byId = byId;
+    this.least = bars.every((b) => b.coarse) ? 999 : 2;
     this.connect(byId);
     if (this.timeless) for (let at = 0, i = 0; i < this.tops.length; i++) at = spread(this.tops[i], at);
     this.start = this.nodes[0]?.start ?? 0;
@@ -63,9 +65,9 @@ export class Trace {
     this.tick(this.at);
   }
 
-  // time writes a duration. What has no time is given a microsecond.
+  // time writes a duration. What has no time is given a microsecond, and spantee knows milliseconds, of which it leaves one microsecond free.
   /** @param {number} us */
-  time(us) { return this.timeless || us <= 1 ? "" : duration(us); }
+  time(us) { return this.timeless || us < this.least ? "" : duration(us); }
 
   // timeless tells that only the order of the steps is known.
   get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
@@ -250,13 +252,6 @@ export class Node {
 
   // holdsAgent tells a tool call whose time is that of a sub-agent.
   get holdsAgent() { return this.op === "tool" && this.children.some((n) => n.op === "agent"); }
-
-  // own is the time that is not a sub-agent's.
-  get own() {
-    if (!this.holdsAgent) return this.duration;
-    const inner = this.children.filter((n) => n.op === "agent").reduce((sum, n) => sum + n.duration, 0);
-    return Math.max(0, this.duration - inner);
-  }
 }
 
 /** @param {Bar} a @param {Bar} b */

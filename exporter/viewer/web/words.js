@@ -1,7 +1,7 @@
 // @ts-check
 // How a session is called and how it goes, in words.
 
-import { duration, money, plural, seconds } from "./format.js";
+import { count, duration, money, percent, plural, seconds } from "./format.js";
 
 /** @type {(s: Named) => string} */
 export const who = (s) => s.agent || s.service || "unknown service";
@@ -140,6 +140,14 @@ export const readable = (text) => text
   .replace(/(^|, )([a-z ]+) ms (\d+)(?=,|$)/g, (_, before, key, ms) => `${before}${key} ${duration(ms * 1e3)}`)
   .replace(/(^|, )((?:[a-z ]+ )?cost) ([\d.]+)(?=,|$)/g, (_, before, key, usd) => `${before}${key} ${money(Number(usd))}`)
   .replace(/^[a-z_.]+$/, (name) => name.replace(/[._]/g, " "));
+
+// tokens says what model calls took, as far as it is known.
+/** @param {{ input?: number, cached?: number, output?: number, cost?: number }} used */
+export const tokens = ({ input, cached, output, cost }) => [
+  input && `${plural(input, "token")} in${cached ? ` (${percent(cached / input)} cached)` : ""}`,
+  output && `${input ? count(output) : plural(output, "token")} out`,
+  cost && money(cost),
+].filter(Boolean);
 
 /** @param {TraceNode} n */
 function ledTo(n) {

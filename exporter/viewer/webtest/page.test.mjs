@@ -13,7 +13,7 @@ import { sortBy, week, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart } from "../web/words.js";
+import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -95,7 +95,7 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.equal(parts.reduce((sum, p) => sum + p.us, 0), total);
   assert.deepEqual(us, { "model output": 2 + 3, "waiting for the model": 2 + 2.5 + 1, "read": 4, "grep": 4, "task": 1.5 });
   const stats = Object.fromEntries(toolStats(run()).map((t) => [t.tool, t]));
-  assert.equal(stats.task.total, 1 * s);
+  assert.equal(stats.task.total, 8 * s);
   assert.equal(stats.read.calls, 2);
   assert.equal(stats.read.failed, 1);
   assert.equal(stats.read.p95, 4 * s);
@@ -112,6 +112,14 @@ test("the microsecond between two spans is no idle time", () => {
   assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
 });
 
+test("spantee's times have milliseconds, those of others may be shorter", () => {
+  for (const [coarse, said, ids] of [[true, "", []], [false, "400µs", ["a"]]]) {
+    const t = traced([bar("r", "", "agent", "x", 0, 1, { coarse }), bar("a", "r", "tool", "read", 0, 4e-4, { coarse })]);
+    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1.00ms"]);
+    assert.deepEqual(slowest(t).map((n) => n.id), ids);
+  }
+});
+
 test("tokens are those of the calls, each once", () => {
   const used = usage(run());
   assert.equal(used.input, 1000 + 700 + 3000);
@@ -119,6 +127,8 @@ test("tokens are those of the calls, each once", () => {
   assert.equal(used.cached, 1200);
   assert.equal(used.cost, 0.5);
   assert.deepEqual(used.turns.map((u) => u.inner), [false, true, false]);
+  assert.equal(tokens(used).join(", "), "4,700 tokens in (26% cached), 130 out, $0.500");
+  assert.equal(tokens({ input: 0, output: 1, cached: 0, cost: 0 }).join(", "), "1 token out"); // what is not known is not said
 });
 
 test("filters", () => {
