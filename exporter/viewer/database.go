@@ -105,13 +105,14 @@ func isDamaged(err error) bool {
 	if !ok {
 		return errors.Is(err, errNoClock)
 	}
-	switch code := e.Code(); {
-	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
-		return true
-	case code == sqlite3.SQLITE_IOERR_SHORT_READ, code == sqlite3.SQLITE_IOERR_IN_PAGE, code == sqlite3.SQLITE_READONLY_DBMOVED:
-		return true
-	}
-	return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
+	return slices.Contains([]int{sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}, e.Code()&0xff) ||
+		slices.Contains([]int{sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_IN_PAGE, sqlite3.SQLITE_READONLY_DBMOVED}, e.Code()) ||
+		strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
+}
+
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 var errNoClock = errors.New("its counters are gone")

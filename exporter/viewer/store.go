@@ -219,7 +219,11 @@ func (s *Store) open() error {
 	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(s.path)}).EscapedPath() + "?_pragma=journal_mode(wal)&"
 	err := s.faults.last
 	if s.n < 2 {
-		if err = s.connect(dsn); !isDamaged(err) && !errors.Is(err, errOtherVersion) {
+		for tries := 0; tries < 100 && (tries == 0 || isBusy(err)); tries++ { // SQLite does not always wait itself
+			time.Sleep(time.Duration(min(tries, 1)) * 100 * time.Millisecond)
+			err = s.connect(dsn)
+		}
+		if !isDamaged(err) && !errors.Is(err, errOtherVersion) {
 			return err
 		}
 	}

@@ -64,6 +64,9 @@ type OpenFile struct {
 // Open opens a file, but does not wait once the context ends, because opening a pipe without
 // a writer cannot be interrupted. What comes through a pipe is copied, to be read twice.
 func (f *Finder) Open(name string) (*OpenFile, error) {
+	if err := f.Ctx.Err(); err != nil {
+		return nil, err
+	}
 	var file *os.File
 	err, done := proc.Unless(f.Ctx.Done(), func() (err error) {
 		if file, err = os.Open(name); err != nil {
