@@ -50,7 +50,7 @@ type clock struct {
 	ahead     instant // how far timestamps are ahead of arrivals, at most
 	late      burst
 	skew      instant // added to timestamps; not 0 if spans placed by arrival were sent before the first
-	reached   instant
+	reached   instant // how far the timeline has come
 }
 
 // A burst are lines that come together with one that has a timestamp.
@@ -114,12 +114,12 @@ func newClock(s *stream, a *agent.Agent, arrival instant) clock {
 
 // foresee takes what a first reading has found.
 func (c *clock) foresee(f *foreseen) {
-	if f.first != 0 {
+	if f.spread == nil {
 		c.stamped, c.first = true, f.first+c.shift
 		c.lastStamp, c.reached = c.first, c.first
 		return
 	}
-	c.spread = f.spread
+	c.spread = *f.spread
 	c.spread.at += c.shift
 }
 

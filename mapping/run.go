@@ -18,6 +18,7 @@ func (s *stream) newRun(a *agent.Agent, session string, number int, arrival inst
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
 	r.clock = newClock(s, a, arrival)
 	if r.foreseen = s.foreseen[s.number]; r.foreseen != nil {
+		delete(s.foreseen, s.number) // there may be many
 		r.session = cmp.Or(session, r.foreseen.session)
 		r.clock.foresee(r.foreseen)
 	}

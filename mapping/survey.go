@@ -14,10 +14,10 @@ type foreseen struct {
 	first   instant // the first timestamp, 0 if there is none
 	from    instant // when the first line was printed
 	start   instant // when the run began, which may be earlier
-	spread  spread  // without timestamps
+	spread  *spread // nil with timestamps
 }
 
-// spread say when the lines of a run without timestamps were printed.
+// A spread says when the lines of a run without timestamps were printed.
 type spread struct {
 	from  instant // the place of the run's first line
 	at    instant // when that was printed
@@ -68,8 +68,8 @@ func (r *run) foresee(from, end, took instant) {
 }
 
 // stretch spreads the lines of a run without timestamps over the time that it took.
-func (r *run) stretch(from, end, took instant) spread {
-	p := spread{from: r.clock.began, at: r.stream.written(), scale: 1}
+func (r *run) stretch(from, end, took instant) *spread {
+	p := &spread{from: r.clock.began, at: r.stream.written(), scale: 1}
 	switch distance := r.stream.position - p.from; {
 	case r.agent.Lengths: // which the distance does not contain
 		p.at -= end - from
