@@ -107,16 +107,18 @@ class Reader {
 
   // shareUnstamped: "where the last words of a recording have no stamp, the time that
   // nobody stamped (reported duration less the stamped span) is shared between the first
-  // and the last chat, and both are marked". A result that breaks a turn off is such words.
+  // and the last chat, also where a run has no last words", and both are marked. A result that
+  // breaks a turn off, or ends one without words, is such words.
   shareUnstamped(completed) {
     const { run, turn } = this;
-    if (run.result === null || run.firstStamp === undefined || (completed && !turn.unstamped)) return;
+    const spoke = completed && turn.first !== null;
+    if (run.result === null || run.firstStamp === undefined || (spoke && !turn.unstamped)) return;
     turn.guessedEnd = true;
     if (turn.timedOut) return; // it ended with its last word
     const unstamped = run.reported === null || run.reported >= DAY ? 0
       : run.reported - (run.end - Math.min(run.firstStamp, ...this.tools.map((tool) => tool.start)));
     if (unstamped <= 0) return;
-    turn.end += (run.end - turn.end) / (completed ? 2 : 1) + unstamped / 2;
+    turn.end += (run.end - turn.end) / (spoke ? 2 : 1) + unstamped / 2;
     const later = Math.max(0, turn.end - run.end);
     run.end += later;
     run.start += later;
