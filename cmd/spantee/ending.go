@@ -37,8 +37,8 @@ func (e *ending) endAll(spent time.Duration) {
 	e.endBy(e.timeout - min(spent, e.timeout))
 	treeDone := make(chan error, 1)
 	go func() {
-		if e.sinks.log != nil {
-			e.sinks.log.Close()
+		if e.sinks.activity.log != nil {
+			e.sinks.activity.log.Close()
 		}
 		if e.sinks.tree == nil {
 			treeDone <- nil
@@ -46,7 +46,7 @@ func (e *ending) endAll(spent time.Duration) {
 		}
 		treeDone <- e.sinks.tree.Close()
 	}()
-	if e.sinks.common.Exporter == nil { // which otherwise ends the metrics after the spans, which they count
+	if e.sinks.exporter == nil { // which otherwise ends the metrics after the spans, which they count
 		e.endMetrics(exporter.Report{})
 	}
 	e.deliverSpans()
@@ -59,7 +59,7 @@ func (e *ending) endAll(spent time.Duration) {
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole
 // delivery; for a recording, each answer of the collector.
 func (e *ending) deliverSpans() {
-	if e.sinks.common.Exporter == nil {
+	if e.sinks.exporter == nil {
 		return
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
@@ -68,7 +68,7 @@ func (e *ending) deliverSpans() {
 		ctx, cancel = e.whileAccepting()
 	}
 	defer cancel()
-	e.result.delivery = e.sinks.common.Exporter.Close(ctx)
+	e.result.delivery = e.sinks.exporter.Close(ctx)
 	e.result.metricsSpooled = e.result.metricsSpooled && e.result.delivery.NotKept == nil
 	if !e.sinks.common.Live {
 		e.endBy(e.timeout)
@@ -85,8 +85,8 @@ func (e *ending) whileAccepting() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for before := -1; e.sinks.common.Exporter.Finished() != before; {
-			before = e.sinks.common.Exporter.Finished()
+		for before := -1; e.sinks.exporter.Finished() != before; {
+			before = e.sinks.exporter.Finished()
 			select {
 			case <-ctx.Done():
 			case <-time.After(patience):
@@ -102,7 +102,7 @@ func (e *ending) endMetrics(spans exporter.Report) (left []byte) {
 	ctx, cancel := context.WithDeadline(context.Background(), e.deadline)
 	defer cancel()
 	left, e.result.metrics = e.sinks.metrics.close(ctx, spans)
-	e.result.metricsSpooled = len(left) > 0 && e.sinks.common.Exporter != nil && e.sinks.cfg.spool != nil
+	e.result.metricsSpooled = len(left) > 0 && e.sinks.exporter != nil && e.sinks.cfg.spool != nil
 	return left
 }
 
@@ -133,7 +133,7 @@ func (e *ending) conclude(end proc.Status) proc.Status {
 		Status: end, Complete: e.result.failure == nil, Hangs: e.result.hangs, Delivery: e.result.delivery,
 		Unknown: e.reporter.unknownTypes(nil), Deadline: e.deadline,
 	}, e.reporter.problem)
-	if e.sinks.log == nil { // else the log has said it
+	if e.sinks.activity.log == nil { // else the log has said it
 		e.reporter.unusual = unusual
 	}
 	if fails && end == (proc.Status{}) {

@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -55,11 +53,11 @@ func TestOneDeadline(t *testing.T) {
 				o := &options{flushTimeout: timeout, summary: true}
 				reporter := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e := exporter.New(exporter.Config{Client: hungCollector{}})
-				tr := &sinks{opts: o, cfg: reporter.cfg, reporter: reporter, metrics: newMeter(nil, nil, nil)}
-				tr.common = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
+				tr := &sinks{opts: o, cfg: reporter.cfg, reporter: reporter, metrics: newMeter(nil, nil, nil), exporter: e}
+				tr.common = tracer.Config{Live: !test.recording, Consumers: []tracer.Consumer{&tracer.Delivery{Exporter: e}}}
 				if test.tree {
 					tr.tree = tree.NewWriter(reporter.w, tree.Style{})
-					tr.common.Consumers = []tracer.Consumer{func(span *tracer.Span) { tr.tree.Export(span.Facts()) }}
+					tr.common.Consumers = append(tr.common.Consumers, tracer.Func(func(span *tracer.Span) { tr.tree.Export(span.Facts()) }))
 				}
 				mapped, err := tracer.New(tr.streamConfig(mapping.Options{}))
 				if err != nil {

@@ -158,7 +158,7 @@ func statusOfResult(errorType string) proc.Status {
 // part of.
 func (s *setup) environment() []string {
 	env := os.Environ()
-	if s.sinks.common.Exporter == nil {
+	if s.sinks.exporter == nil {
 		return env
 	}
 	env = slices.DeleteFunc(env, func(kv string) bool {

@@ -70,7 +70,7 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 		return err
 	}
 	sinks, ending, reporter := setup.sinks, setup.ending, setup.sinks.reporter
-	if !sinks.needed() {
+	if !sinks.needed {
 		return errors.New("no spans are sent: " + reporter.whyNowhere())
 	}
 	sinks.cfg.parent = trace.SpanContext{} // the sessions are not what started this process

@@ -45,9 +45,9 @@ func (s *setup) start(in io.Reader, out *os.File) *mapLoop {
 		stream: s.stream, sinks: s.sinks, ending: s.ending, reporter: s.sinks.reporter,
 		done: make(chan struct{}), stallAfter: s.sinks.opts.stallAfter, lastArrival: time.Now(), ahead: s.ahead,
 	}
-	l.sinks.open.status = l.reporter.mayShowStatus(out)
+	l.sinks.activity.status = l.reporter.mayShowStatus(out)
 	l.tee = tee.New(in, out, tee.Options{Waits: !l.sinks.common.Live, Progress: l.stream.Emitted})
-	if l.sinks.needed() {
+	if l.sinks.needed {
 		go l.run()
 	} else {
 		l.tee.Detach(errUnneeded)
@@ -94,7 +94,7 @@ func (l *mapLoop) mapStream() {
 		if len(bytes) == 0 {
 			continue
 		}
-		l.lastArrival, l.stalled, l.sinks.open.silent = arrived, false, 0
+		l.lastArrival, l.stalled, l.sinks.activity.silent = arrived, false, 0
 		l.sinks.metrics.received(arrived)
 		l.stream.Write(bytes, arrived)
 		l.mapped(arrived)
@@ -133,7 +133,7 @@ func (l *mapLoop) tick(now time.Time) {
 	l.log.Search(l.stream.Mapper)
 	l.checkStall(now, idle)
 	l.checkLimits(idle)
-	l.sinks.open.silent = idle
+	l.sinks.activity.silent = idle
 	l.stream.Tick(now, l.sinks.watched())
 }
 
@@ -196,7 +196,7 @@ func (l *mapLoop) end(interrupted bool) {
 	if !ok {
 		o.failure, o.lost, o.hangs = cmp.Or(l.tee.Err(), tee.ErrStalled), l.tee.Lost(), true
 		l.ending.endBy(0)
-		if l.sinks.common.Exporter == nil {
+		if l.sinks.exporter == nil {
 			l.ending.endMetrics(exporter.Report{})
 		}
 		return

@@ -17,7 +17,6 @@ import (
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
-	"github.com/spantee/spantee/mapping"
 )
 
 // TestMetricsOfNoAgent checks that a stream without a run sends no metrics, and that a
@@ -169,11 +168,11 @@ func TestABugInCountingIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMeter(settings, func(string) *resourcepb.Resource { panic("boom") }, func(err error) { failed = append(failed, err) })
-	m.consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
+	m.Span(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
 		t.Errorf("reported %v", failed)
 	}
-	if m.setOpen([]mapping.Output{{Agent: "agent"}}, false); len(failed) != 2 {
+	if _ = m.Piece(&tracer.Snapshot{Open: []*tracer.Span{{Agent: "agent"}}}); len(failed) != 2 {
 		t.Errorf("of open spans, reported %v", failed)
 	}
 }

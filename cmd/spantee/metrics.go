@@ -87,8 +87,8 @@ func (m *meter) stalled(agent string) {
 	}
 }
 
-// consume counts a span.
-func (m *meter) consume(s *tracer.Span) {
+// Span counts a span.
+func (m *meter) Span(s *tracer.Span) {
 	defer m.catch()
 	if r := m.of(s.Agent); r != nil {
 		r.Count(s.Facts())
@@ -105,26 +105,37 @@ func (m *meter) remember(out mapping.Output) {
 	}
 }
 
-// setOpen replaces the spans that have not ended. If saved is set, it returns the metrics that
-// would be lost if the process were killed now.
-func (m *meter) setOpen(spans []mapping.Output, saved bool) (ifKilled []byte) {
+// Piece replaces the spans that have not ended.
+func (m *meter) Piece(open *tracer.Snapshot) error {
 	defer m.catch()
-	open := map[*metrics.Recorder][][]byte{}
-	for _, out := range spans {
-		if r := m.of(out.Agent); r != nil {
-			open[r] = append(open[r], out.Span)
+	if open != nil {
+		spans := m.sort(open)
+		for _, r := range m.all() {
+			r.SetOpen(spans[r])
 		}
 	}
-	if saved {
-		ifKilled = []byte{} // which replaces an earlier one
-	}
+	return nil
+}
+
+// ifKilled returns the metrics that would be lost if the process were killed now.
+func (m *meter) ifKilled(open *tracer.Snapshot) []byte {
+	defer m.catch()
+	requests, spans := []byte{}, m.sort(open) // which replace earlier ones
 	for _, r := range m.all() {
-		r.SetOpen(open[r])
-		if saved {
-			ifKilled = append(ifKilled, r.Snapshot(open[r])...) // requests in a row are one
+		requests = append(requests, r.Snapshot(spans[r])...) // requests in a row are one
+	}
+	return requests
+}
+
+// sort returns the open spans by the Recorders that count them.
+func (m *meter) sort(open *tracer.Snapshot) map[*metrics.Recorder][][]byte {
+	spans := map[*metrics.Recorder][][]byte{}
+	for _, s := range open.Open {
+		if r := m.of(s.Agent); r != nil {
+			spans[r] = append(spans[r], s.Wire)
 		}
 	}
-	return ifKilled
+	return spans
 }
 
 // catch is deferred: a bug in the metrics must end neither the process nor the trace.

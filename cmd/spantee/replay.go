@@ -86,7 +86,7 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 		return err
 	}
 	sinks, ending, reporter := setup.sinks, setup.ending, setup.sinks.reporter
-	if !sinks.needed() {
+	if !sinks.needed {
 		return errors.New("no spans are sent: " + reporter.whyNowhere())
 	}
 	ctx, interrupt := context.WithCancel(context.Background())

@@ -353,8 +353,8 @@ func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
 // log says them.
 func (r *reporter) tellsDoubts() bool { return !r.quiet && !r.tree && !r.log }
 
-// consume adds what makes the success of a run doubtful.
-func (r *reporter) consume(span *tracer.Span) {
+// addDoubts adds what makes the success of a run doubtful.
+func (r *reporter) addDoubts(span *tracer.Span) {
 	if !span.EndsRun || span.Facts().Failed {
 		return
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/receipts"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/steplog"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -49,8 +48,7 @@ func sourceOf(stdin *os.File) (from source) {
 
 // A setup is what a command traces with:
 //
-//	tee -> mapLoop -> tracer.Stream -> exporter
-//	                                -> limits, page, receipt, tree, metrics
+//	tee -> mapLoop -> tracer.Stream -> limits, receipts, metrics, delivery, tree, page, activity
 type setup struct {
 	stream *tracer.Stream // replay has another one for each recording
 	sinks  *sinks
@@ -73,10 +71,10 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	s := &sinks{opts: o, cfg: cfg, reporter: reporter, limits: limits.New(o.limits, prices)}
-	s.common = tracer.Config{Live: live, Resources: services(cfg.resourceSources(piped), from.Process, reporter.problem), Sampled: cfg.sampler.Keeps}
+	s.common = tracer.Config{Live: live, Resources: services(cfg.resourceSources(piped), from.Process, reporter.problem)}
 	add := func(c tracer.Consumer) { s.common.Consumers = append(s.common.Consumers, c) }
 	if s.limits != nil {
-		add(func(span *tracer.Span) { s.limits.Add(span.Facts()) })
+		add(tracer.Func(func(span *tracer.Span) { s.limits.Add(span.Facts()) }))
 	}
 	s.receipts, err = receipts.New(receipts.Options{
 		File: o.receipt, FailIf: o.failIf, Baseline: o.baseline, Quiet: o.quiet, MaxCost: o.limits.MaxCost,
@@ -86,7 +84,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	if s.receipts != nil {
-		add(s.receipts.Consume)
+		add(tracer.Func(s.receipts.Add))
 	}
 	if cfg.destination.file != "" || o.viewing && !cfg.destination.isSet() || cfg.sendsToViewer() {
 		cfg.content.keepWhole() // only a file or a viewer gets these spans
@@ -100,7 +98,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		return nil, err
 	}
 	if s.metrics = newMeter(cfg.metrics, s.common.Resources, reporter.problem); s.metrics.settings != nil {
-		add(s.metrics.consume)
+		add(s.metrics)
 	}
 	end := &ending{sinks: s, reporter: reporter, timeout: o.flushTimeout}
 	if client != nil {
@@ -111,30 +109,34 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		if cfg.metrics != nil && cfg.spool != nil {
 			to.Metrics = cfg.metrics.MetricsClient()
 		}
-		s.common.Exporter = exporter.New(to)
+		s.exporter = exporter.New(to)
+		delivery := &tracer.Delivery{Exporter: s.exporter, Sampled: cfg.sampler.Keeps, Resumed: from.Source == mapping.Followed}
+		if piped && to.Metrics != nil {
+			delivery.Metrics = s.metrics.ifKilled
+		}
+		add(delivery)
 	}
 	if o.tree {
 		s.tree = tree.NewWriter(reporter.w, cfg.display.treeStyle(reporter.stderr))
-		add(func(span *tracer.Span) { s.tree.Export(span.Facts()) })
-	}
-	if o.log {
-		s.log = reporter.newLog(from.Source, s.receipts.Unusual)
-		add(func(span *tracer.Span) { s.log.Export(span.Facts()) })
+		add(tracer.Func(func(span *tracer.Span) { s.tree.Export(span.Facts()) }))
 	}
 	if o.viewing {
 		if s.page, err = o.startPage(reporter); err != nil {
 			return nil, err
 		}
-		add(s.page.consume)
+		add(s.page)
 	}
-	if from.Source != mapping.Followed && s.needed() && reporter.tellsDoubts() {
-		add(reporter.consume)
+	if s.needed = o.log || len(s.common.Consumers) > 0; s.needed && from.Source != mapping.Followed && reporter.tellsDoubts() {
+		add(tracer.Func(reporter.addDoubts))
 	}
-	if piped && s.common.Exporter != nil && cfg.spool != nil {
+	s.activity.reporter = reporter
+	if o.log {
+		s.activity.log = reporter.newLog(from.Source, s.receipts.Unusual)
+	}
+	add(&s.activity)
+	if piped && s.exporter != nil && cfg.spool != nil {
 		s.claims = follow.NewClaimer(filepath.Dir(cfg.spool.Dir))
 	}
-	s.open.saved = piped && s.common.Exporter != nil && cfg.metrics != nil && cfg.spool != nil
-	s.common.Snapshot = s.showOpen
 	var stream *tracer.Stream
 	streamConfig := s.streamConfig(from.Options)
 	streamConfig.Started = func(run mapping.Run) { // its ids are known
@@ -154,14 +156,15 @@ type sinks struct {
 	reporter *reporter
 	common   tracer.Config // of all streams, except for the mapping
 
+	exporter *exporter.Exporter // nil if no spans are sent
 	metrics  *meter
 	tree     *tree.Writer   // nil without --tree
-	log      *steplog.Log   // nil without --log
 	page     *page          // nil without --view
 	receipts *receipts.Sink // nil if nobody reads them
 	limits   *limits.Limits // nil without a limit
-	open     openView
+	activity activity
 	claims   *follow.Claimer // nil unless follow must leave out the runs
+	needed   bool            // anything is done with the spans
 }
 
 // streamConfig returns the configuration of a stream. o has the options of that stream alone.
@@ -183,15 +186,15 @@ func (s *sinks) mapping(o mapping.Options) mapping.Options {
 
 // any reports whether anybody gets the spans.
 func (s *sinks) any() bool {
-	return s.common.Exporter != nil || s.tree != nil || s.log != nil || s.page != nil || s.receipts != nil
+	return s.exporter != nil || s.tree != nil || s.activity.log != nil || s.page != nil || s.receipts != nil
 }
 
-// needed reports whether anything is done with the spans.
-func (s *sinks) needed() bool { return s.common.Exporter != nil || len(s.common.Consumers) > 0 }
+// watched reports whether open spans are shown as they grow.
+func (s *sinks) watched() bool { return s.page != nil || s.activity.status || s.activity.log != nil }
 
 // endStream tells the exporter that the mapper may no longer wait for it.
 func (s *sinks) endStream() {
-	if s.common.Exporter != nil {
-		s.common.Exporter.EndStream()
+	if s.exporter != nil {
+		s.exporter.EndStream()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
@@ -167,10 +168,29 @@ func receiving(v *viewer.Viewer) string {
 type page struct {
 	queue  *viewer.Queue
 	viewer *viewer.Viewer
+	open   bool // it shows spans that have not ended
 }
 
-// consume shows a finished span.
-func (p *page) consume(s *tracer.Span) { p.queue.Add(wrap(s.From, s.Wire)) }
+// Span shows a finished span.
+func (p *page) Span(s *tracer.Span) { p.queue.Add(wrap(s)) }
+
+// Piece shows what is open.
+func (p *page) Piece(open *tracer.Snapshot) error {
+	if open != nil && (len(open.Open) > 0 || p.open) {
+		p.open = len(open.Open) > 0
+		var request []byte
+		for _, s := range open.Open {
+			request = append(request, wrap(s)...)
+		}
+		p.queue.Open(request)
+	}
+	return nil
+}
+
+// wrap returns an encoded TracesData with one span.
+func wrap(s *tracer.Span) []byte {
+	return spool.Encode([]*spool.Span{{Wire: spool.AppendSpan(nil, s.Wire), Of: exporter.NewOrigin(s.From, tracer.Scope())}})
+}
 
 // close waits until everything is shown and stored.
 func (p *page) close() (lost int) {
@@ -204,7 +224,7 @@ func (o *options) startPage(reporter *reporter) (*page, error) {
 	url := v.URL() + "#/latest"
 	reporter.say("the trace is at %s", url)
 	openPage(url, !o.noOpen && reporter.terminal)
-	return &page{viewer.NewQueue(store, true), v}, nil
+	return &page{queue: viewer.NewQueue(store, true), viewer: v}, nil
 }
 
 // openPage opens url in the user's browser if the user wants that. It does not wait: some

@@ -78,9 +78,9 @@ func (f fileReader) read(store *viewer.Store, name string, content io.ReadSeeker
 		return nil
 	}
 
-	p := page{queue: viewer.NewQueue(store, false)}
+	p := &page{queue: viewer.NewQueue(store, false)}
 	defer p.queue.Close()
-	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
+	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p}}
 	to.Mapping.Source, to.Mapping.Written = mapping.Recording, modified
 	to.Resources = services(resource.Sources{Host: true, Environment: true}, nil, func(error) {})
 	stream, err := tracer.New(to)

@@ -132,16 +132,17 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	t := new(Tracer)
 	cfg := tracer.Config{
 		Mapping:   mapping.Options{Agent: o.Agent, Content: level, Parent: trace.SpanContextFromContext(ctx)},
-		Resources: e.resource, Live: e.spool != nil, Consumers: []tracer.Consumer{func(s *tracer.Span) { t.recorder.Add(s.Facts()) }},
+		Resources: e.resource, Live: e.spool != nil,
 	}
 	if o.Command != "" {
 		t.process = tracer.NewProcess(o.Command)
 		cfg.Mapping.Process = t.process
 	}
 	if e.client != nil {
-		cfg.Exporter = e.start()
+		t.exporter = e.start()
+		cfg.Consumers = append(cfg.Consumers, &tracer.Delivery{Exporter: t.exporter})
 	}
-	t.exporter = cfg.Exporter
+	cfg.Consumers = append(cfg.Consumers, tracer.Func(func(s *tracer.Span) { t.recorder.Add(s.Facts()) }))
 	var err error
 	if t.stream, err = tracer.New(cfg); err != nil {
 		return nil, err

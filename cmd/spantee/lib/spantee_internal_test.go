@@ -22,7 +22,7 @@ func TestABugStopsOnlyTracing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := new(Exporter)
-	tr.stream, err = tracer.New(tracer.Config{Mapping: mapping.Options{Agent: "cursor"}, Resources: e.resource, Consumers: []tracer.Consumer{bug}})
+	tr.stream, err = tracer.New(tracer.Config{Mapping: mapping.Options{Agent: "cursor"}, Resources: e.resource, Consumers: []tracer.Consumer{tracer.Func(bug)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,8 @@ func fileToReplace(flag, name string) (string, error) {
 	return file, nil
 }
 
-// Consume adds a span.
-func (s *Sink) Consume(span *tracer.Span) {
+// Add adds a span.
+func (s *Sink) Add(span *tracer.Span) {
 	s.recorder.Add(span.Facts())
 	if s.step != nil {
 		s.step.Export(span.Facts())

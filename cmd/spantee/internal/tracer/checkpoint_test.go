@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -38,8 +37,7 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 	e := exporter.New(exporter.Config{Client: nowhere{}, Spool: s, Interval: time.Hour})
 	defer e.Close(t.Context())
 	tr, err := New(Config{
-		Mapping: mapping.Options{Agent: "cursor"}, Exporter: e, Live: true,
-		Resources: func(string) *resourcepb.Resource { return nil },
+		Mapping: mapping.Options{Agent: "cursor"}, Consumers: []Consumer{&Delivery{Exporter: e}}, Live: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,14 +110,22 @@ func decodeSpans(t *testing.T, wire []byte) []*tracepb.Span {
 	return scope.Spans
 }
 
+// snapshots is a Consumer that counts the open spans of all Snapshots.
+type snapshots struct{ shown *int }
+
+func (snapshots) Span(*Span) {}
+func (s snapshots) Piece(open *Snapshot) error {
+	if open != nil {
+		*s.shown += len(open.Open)
+	}
+	return nil
+}
+
 // What is open is shown when it has changed, or as time passes if somebody watches. In a
 // recording nothing is open now.
 func TestSnapshots(t *testing.T) {
 	shown := 0
-	cfg := Config{
-		Mapping: mapping.Options{Agent: "cursor"}, Live: true,
-		Snapshot: func(open []mapping.Output) []byte { shown += len(open); return nil },
-	}
+	cfg := Config{Mapping: mapping.Options{Agent: "cursor"}, Consumers: []Consumer{snapshots{&shown}}, Live: true}
 	tr, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Package tracer maps one stream of an agent, and hands its spans to their consumers:
 //
-//	bytes -> Stream -> mapping.Mapper -> Span -> Exporter, Consumers
-//	                        └─ open spans -> snapshot, once a second -> Config.Snapshot, log of the Exporter
+//	bytes -> Stream -> mapping.Mapper -> Span -> Consumers, such as a Delivery
+//	                        └─ open spans -> Snapshot, once a second
 //
 // The commands and package spantee are built on it. The commands are not built on package
 // spantee, because they need what a stable API should not promise: recordings, sampling,
@@ -11,6 +11,7 @@
 package tracer
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -23,25 +24,46 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
-// A Consumer gets each span as it ends. It must not retain the span or any of its bytes.
-type Consumer func(*Span)
+// A Consumer gets what a Stream makes of the agent's output.
+type Consumer interface {
+	// Span takes a span that has ended. It must not retain the span or any of its bytes.
+	Span(*Span)
 
-// A Span is a finished span.
+	// Piece says that all spans of a piece of the stream have come. open is nil if the last
+	// Snapshot is still good. The error says why a kill would lose spans.
+	Piece(open *Snapshot) (unprotected error)
+}
+
+// A Func is a Consumer of finished spans alone.
+type Func func(*Span)
+
+// Span calls f.
+func (f Func) Span(s *Span) { f(s) }
+
+// Piece does nothing.
+func (Func) Piece(*Snapshot) error { return nil }
+
+// A Span is a span that has ended or, in a Snapshot, as it would end now.
 type Span struct {
 	Wire    []byte // the encoding of an opentelemetry.proto.trace.v1.Span
 	Agent   string
+	TraceID trace.TraceID
 	From    *resourcepb.Resource // the agent as a service
 	EndsRun bool                 // it is the run's root
 
 	facts   runs.Span
 	decoded bool
+}
+
+// A Snapshot has the spans that have not ended.
+type Snapshot struct {
+	Open    []*Span
+	Changed bool // since the last Snapshot; otherwise only time has passed
 }
 
 // Facts decodes the span, for all consumers once.
@@ -66,21 +88,13 @@ func UnknownTypes(of []mapping.UnknownType) []receipt.UnknownType {
 type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own
 	Resources func(agent string) *resourcepb.Resource // of an agent's spans; nil if they have none
+	Consumers []Consumer
 
-	Exporter  *exporter.Exporter       // nil if no spans are sent
-	Sampled   func(trace.TraceID) bool // whether a trace is sent; nil if all are
-	Consumers []Consumer               // of all spans, sent or not
-
-	Live bool // snapshots are taken of what is open
-
-	// Snapshot, if set, gets each snapshot of the open spans. It returns the metrics that a
-	// killed process would lose, or nil if there are none.
-	Snapshot func(open []mapping.Output) (metrics []byte)
+	Live bool // Snapshots are taken
 
 	Started, Ended func(mapping.Run) // called for each run, if set
 
-	// Lock, if set, is held while a span or a run is handed on: several Streams may share
-	// an Exporter and Consumers.
+	// Lock, if set, is held while anything is handed on: several Streams may share Consumers.
 	Lock sync.Locker
 }
 
@@ -96,12 +110,10 @@ type Stream struct {
 
 	cfg     Config
 	now     time.Time // when the current bytes came
-	span    Span      // for Consumers
+	span    Span      // the current one
+	bytes   int       // of the spans that have ended in the current piece
 	emitted atomic.Int64
-
-	ended []*spool.Span // of the current piece, for the Exporter
-	bytes int           // of ended
-	last  taken
+	last    taken
 }
 
 // taken says when and how the last snapshot was taken.
@@ -123,6 +135,9 @@ func New(cfg Config) (*Stream, error) {
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
 	}
+	if cfg.Lock == nil {
+		s.cfg.Lock = new(sync.Mutex)
+	}
 	s.last = taken{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
 	cfg.Mapping.Now = func() time.Time { return s.now }
 	var err error
@@ -136,7 +151,7 @@ func New(cfg Config) (*Stream, error) {
 // Emitted returns how many spans have ended.
 func (s *Stream) Emitted() int64 { return s.emitted.Load() }
 
-// MaxPiece is how much of the stream is mapped before its spans are exported.
+// MaxPiece is how much of the stream is mapped before Consumers are told that a piece is.
 const MaxPiece = 64 << 10
 
 // Write maps the next bytes of the stream.
@@ -165,8 +180,8 @@ func (s *Stream) take(outputs iter.Seq[mapping.Output]) {
 	s.Changed()
 	switch {
 	case !s.cfg.Live || s.Mapper.Stats().Generation == s.last.generation:
-		if len(s.ended) > 0 {
-			_ = s.export(nil) // Close tells whether the disk takes any
+		if s.bytes > 0 {
+			_ = s.piece(nil) // Close tells whether the disk takes any
 		}
 	case s.isDue() || s.bytes > max(minUnsaved, s.last.bytes): // the last snapshot has the wrong roots or ids
 		s.snap(s.now)
@@ -194,32 +209,16 @@ const maxInterval = 4 * time.Second
 // a while, so it is done less often, and until then the spans of the current piece wait.
 func (s *Stream) isDue() bool { return time.Since(s.last.at) >= min(50*s.last.took, maxInterval) }
 
-// snap takes a snapshot. If anything has changed since the last one, it exports the snapshot
-// with the spans that ended.
+// snap takes a Snapshot.
 func (s *Stream) snap(now time.Time) {
-	if s.cfg.Exporter == nil && s.cfg.Snapshot == nil {
-		return
-	}
-	began, last, changed := time.Now(), taken{generation: s.Mapper.Stats().Generation}, s.last.changed
-	snapshot := &spool.Snapshot{Resumed: s.cfg.Mapping.Source == mapping.Followed} // another process goes on with it
-	var open []mapping.Output
+	began, open := time.Now(), &Snapshot{Changed: s.last.changed}
+	s.last = taken{generation: s.Mapper.Stats().Generation}
 	for out := range s.Open(now) {
-		if s.isSent(out.TraceID) {
-			span := s.cfg.Exporter.Span(out.Span, s.cfg.Resources(out.Agent))
-			snapshot.Open, out.Span = append(snapshot.Open, span), span.Encoded()
-		} else {
-			out.Span = slices.Clone(out.Span)
-		}
-		last.bytes += len(out.Span)
-		open = append(open, out)
+		s.last.bytes += len(out.Span)
+		open.Open = append(open.Open, &Span{Wire: slices.Clone(out.Span), Agent: out.Agent, TraceID: out.TraceID, From: s.cfg.Resources(out.Agent)})
 	}
-	if s.cfg.Snapshot != nil {
-		snapshot.Metrics = s.cfg.Snapshot(open)
-	}
-	last.took = time.Since(began)
-	if s.last = last; changed {
-		_ = s.export(snapshot)
-	}
+	s.last.took = time.Since(began)
+	_ = s.piece(open)
 	s.last.at = time.Now()
 }
 
@@ -230,37 +229,32 @@ func (s *Stream) Close(interrupted bool) (unprotected error) {
 		s.handOn(&out)
 	}
 	if !s.cfg.Live {
-		return s.export(nil)
+		return s.piece(nil)
 	}
-	last := new(spool.Snapshot)
-	if s.cfg.Snapshot != nil {
-		last.Metrics = s.cfg.Snapshot(nil)
-	}
-	return s.export(last)
+	return s.piece(&Snapshot{Changed: true})
 }
 
-// Flush exports what was emitted. The error says why a kill would lose spans.
-func (s *Stream) Flush() (unprotected error) { return s.export(nil) }
+// Flush ends the current piece. The error says why a kill would lose spans.
+func (s *Stream) Flush() (unprotected error) { return s.piece(nil) }
 
-func (s *Stream) export(now *spool.Snapshot) (unprotected error) {
-	if s.cfg.Exporter == nil {
-		return nil
+func (s *Stream) piece(open *Snapshot) (unprotected error) {
+	s.cfg.Lock.Lock()
+	defer s.cfg.Lock.Unlock()
+	s.bytes = 0
+	for _, c := range s.cfg.Consumers {
+		unprotected = cmp.Or(unprotected, c.Piece(open))
 	}
-	unprotected = s.cfg.Exporter.Export(s.ended, now)
-	s.ended, s.bytes = nil, 0
 	return unprotected
-}
-
-func (s *Stream) isSent(id trace.TraceID) bool {
-	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(id))
 }
 
 // handOn hands on what the Mapper has made of the stream.
 func (s *Stream) handOn(out *mapping.Output) {
-	if s.cfg.Lock != nil {
-		s.cfg.Lock.Lock()
-		defer s.cfg.Lock.Unlock()
+	// A recording's end may release all its spans at once, which must wait for room.
+	if s.bytes > MaxPiece && !s.cfg.Live {
+		_ = s.piece(nil)
 	}
+	s.cfg.Lock.Lock()
+	defer s.cfg.Lock.Unlock()
 	if out.Started != nil && s.cfg.Started != nil {
 		s.cfg.Started(*out.Started)
 	}
@@ -285,21 +279,14 @@ func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], report func(erro
 	_ = s.Close(true)
 }
 
-// Emit hands a span to everyone, as if the stream had made it. The Exporter gets it at the end
-// of the piece, or with Flush.
+// Emit hands a span to all Consumers, as if the stream had made it.
 func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
-	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = out.Span, out.Agent, s.cfg.Resources(out.Agent), false
+	s.span.Wire, s.span.Agent, s.span.TraceID, s.span.From, s.span.decoded = out.Span, out.Agent, out.TraceID, s.cfg.Resources(out.Agent), false
 	s.span.EndsRun = out.Ended != nil
-	if s.isSent(out.TraceID) {
-		s.ended = append(s.ended, s.cfg.Exporter.Span(out.Span, s.span.From))
-		// A recording's end may release all its spans at once, which must wait for room.
-		if s.bytes += len(out.Span); s.bytes > MaxPiece && !s.cfg.Live {
-			_ = s.export(nil)
-		}
-	}
+	s.bytes += len(out.Span)
 	for _, c := range s.cfg.Consumers {
-		c(&s.span)
+		c.Span(&s.span)
 	}
 }
 
