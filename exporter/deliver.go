@@ -22,9 +22,9 @@ func (e *Exporter) run() {
 	defer close(e.done)
 	defer e.cancel()
 
-	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		left, why := e.deliver(b.spans)
-		if e.queue.isClosed() && len(left) == len(b.spans) { // nothing more can be sent
+	for spans := e.queue.next(); len(spans) > 0; spans = e.queue.next() {
+		left, why := e.deliver(spans)
+		if e.queue.isClosed() && len(left) == len(spans) { // nothing more can be sent
 			break // Close leaves the rest in the log
 		}
 		e.release(left, why)

@@ -22,20 +22,22 @@ const (
 	maxDelays = 5 * time.Minute
 )
 
-// A queue holds the spans that are not being sent yet, in batches, the oldest first.
+// A queue holds the spans that are not being sent yet, the oldest first. They are kept encoded:
+// decoded, they would take several times the memory.
 type queue struct {
-	limit    int                  // bytes, with the batch in flight
-	full     int                  // bytes of spans that make a request
+	limit    int                  // bytes, with the request in flight
+	full     int                  // bytes of spans that make a request, if it has several
 	interval time.Duration        // how long a span waits for others to join it
 	delay    func() time.Duration // for which the receiver wants no requests
 
 	closing chan struct{} // closed when Close has begun
-	wake    chan struct{} // there may be a batch to send
+	wake    chan struct{} // there may be a request to send
 
 	mu       sync.Mutex
-	batches  []*batch
-	bytes    int
-	inFlight int          // bytes of the batch that is being delivered
+	spans    []*spool.Span
+	bytes    int          // of spans
+	since    time.Time    // when the first one came, or became the first one
+	inFlight int          // bytes of the request that is being delivered
 	progress time.Time    // when delivery of inFlight began or last made progress
 	failure  *UploadError // the last one; nil after a success
 	roomMade chan struct{}
@@ -43,36 +45,23 @@ type queue struct {
 	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
-// A batch is a request's worth of spans. They are kept encoded: decoded, they would take
-// several times the memory.
-type batch struct {
-	spans []*spool.Span
-	bytes int
-	at    time.Time // when the first span arrived
-}
-
 // add adds spans. Unless they may overfill the queue, it makes room for them, and returns the older
 // ones that were evicted: the root ends last, and a trace without its root is worth little.
 func (q *queue) add(spans []*spool.Span, mayOverfill bool) (evicted []*spool.Span) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	wake := len(q.batches) == 0
+	empty := len(q.spans) == 0
 	for _, s := range spans {
-		size := len(s.Wire)
-		if !mayOverfill && q.bytes+q.inFlight+size > q.limit+q.limit/4 { // which an earlier piece may have overfilled
-			for half := q.bytes / 2; len(q.batches) > 0 && q.bytes > half; { // each eviction writes a log
-				evicted = append(evicted, q.take().spans...)
-			}
+		if !mayOverfill && q.bytes+q.inFlight+len(s.Wire) > q.limit+q.limit/4 { // which an earlier piece may have overfilled
+			evicted = append(evicted, q.take(q.bytes/2)...) // each eviction writes a log
 		}
-		if n := len(q.batches); n == 0 || q.batches[n-1].bytes+size > q.full {
-			q.batches = append(q.batches, &batch{at: time.Now()})
-		}
-		b := q.batches[len(q.batches)-1]
-		b.spans = append(b.spans, s)
-		b.bytes += size
-		q.bytes += size
+		q.spans = append(q.spans, s)
+		q.bytes += len(s.Wire)
 	}
-	if wake || q.isFull() {
+	if empty {
+		q.since = time.Now()
+	}
+	if empty || q.isFull() {
 		select {
 		case q.wake <- struct{}{}:
 		default:
@@ -137,24 +126,28 @@ func (q *queue) wakeWaiting() {
 	q.roomMade = make(chan struct{})
 }
 
-// take takes the oldest batch, nil if there is none. It is called with q.mu held.
-func (q *queue) take() *batch {
-	if len(q.batches) == 0 {
-		return nil
+// take takes the oldest spans that have at most this many bytes together, or else the oldest
+// one, if there is one. It is called with q.mu held.
+func (q *queue) take(most int) (taken []*spool.Span) {
+	n, bytes := 0, 0
+	for n < len(q.spans) && (n == 0 || bytes+len(q.spans[n].Wire) <= most) {
+		bytes += len(q.spans[n].Wire)
+		n++
 	}
-	b := q.batches[0]
-	q.batches = slices.Delete(q.batches, 0, 1)
-	q.bytes -= b.bytes
-	return b
+	taken = slices.Clone(q.spans[:n]) // whose memory is free once they are sent
+	q.spans = slices.Delete(q.spans, 0, n)
+	q.bytes -= bytes
+	q.since = time.Now()
+	return taken
 }
 
-// next waits for a full batch, for one that has waited long enough, or for the end. It
-// returns nil after the last batch.
-func (q *queue) next() *batch {
+// next waits until the spans fill a request, the first one has waited long enough, or the queue
+// is closed. It returns the spans of the request, none after the last one.
+func (q *queue) next() []*spool.Span {
 	for {
-		b, due, last := q.nextDue()
-		if b != nil || last {
-			return b
+		spans, due, last := q.nextDue()
+		if len(spans) > 0 || last {
+			return spans
 		}
 		select {
 		case <-q.wake:
@@ -164,24 +157,25 @@ func (q *queue) next() *batch {
 	}
 }
 
-// nextDue returns the next batch if it is due. Otherwise due fires when it will be, or
-// last reports that there are no more.
-func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
+// nextDue returns the spans of the next request if it is due. Otherwise due fires when it will
+// be, or last reports that there is none.
+func (q *queue) nextDue() (spans []*spool.Span, due <-chan time.Time, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.batches) == 0 {
+	if len(q.spans) == 0 {
 		return nil, nil, q.isClosed()
 	}
-	left := q.interval - time.Since(q.batches[0].at)
+	left := q.interval - time.Since(q.since)
 	if left > 0 && !q.isFull() && !q.isClosed() {
 		return nil, time.After(left), false
 	}
-	b = q.take()
-	q.inFlight, q.progress = b.bytes, time.Now()
-	return b, nil, false
+	before := q.bytes
+	spans = q.take(q.full)
+	q.inFlight, q.progress = before-q.bytes, time.Now()
+	return spans, nil, false
 }
 
-// done makes room: the batch in flight was delivered or abandoned.
+// done makes room: the request in flight was delivered or abandoned.
 func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
