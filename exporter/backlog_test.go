@@ -136,7 +136,7 @@ func TestFlushNamesNoFile(t *testing.T) {
 // leaveTwoResources leaves five spans, two of one resource and three of another.
 func leaveTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
-	other := NewOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
+	other := spool.NewOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
 	leave(t, s, c.Destination(), append(spooled(new(spool.Origin), numbered(0, 2, 300)...), spooled(other, numbered(2, 5, 300)...)...))
 }
 

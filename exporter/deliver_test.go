@@ -309,8 +309,8 @@ func TestOnlyInvalidSpansAreLost(t *testing.T) {
 		for i := range 5 {
 			export(e, sized(fmt.Sprint(i), 100))
 		}
-		_ = e.Export([]*spool.Span{e.Span(bytes.ReplaceAll(encode(sized("field", 100)), []byte("field"), []byte("fi\xffld")), nil)}, nil)
-		_ = e.Export([]*spool.Span{e.Span([]byte("no span"), nil)}, nil)
+		_ = e.Export([]*spool.Span{spool.NewSpan(bytes.ReplaceAll(encode(sized("field", 100)), []byte("field"), []byte("fi\xffld")), new(spool.Origin))}, nil)
+		_ = e.Export([]*spool.Span{spool.NewSpan([]byte("no span"), new(spool.Origin))}, nil)
 		wantReport(t, closeWithin(t, e, time.Second), 5, 2, "not UTF-8")
 	})
 }

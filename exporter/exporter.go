@@ -24,17 +24,12 @@ import (
 	"sync"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A Config says what an Exporter sends, and where. Only Client is required. All text in the
-// resources and in the scope must be valid UTF-8.
+// A Config says where an Exporter sends spans. Only Client is required.
 type Config struct {
 	Client Client
-	Scope  *commonpb.InstrumentationScope
 
 	// Spool, if set, keeps what cannot be delivered, and what a killed process would lose.
 	// Its backlog for the same destination is sent in the background.
@@ -64,7 +59,7 @@ func New(cfg Config) *Exporter {
 	full := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), full+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
-	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*spool.Origin{}}
+	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{})}
 	e.queue = queue{
 		limit: cfg.MaxQueue, full: full, interval: cfg.Interval,
 		delay: e.sender.delay.Left, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
@@ -104,21 +99,6 @@ type Exporter struct {
 
 	exporting sync.Mutex // held until spans are counted, logged and queued
 	closed    bool       // Close has taken the last spans from the queue
-
-	mu      sync.Mutex
-	origins map[*resourcepb.Resource]*spool.Origin
-}
-
-// Span returns a span for Export. wire is the encoding of an
-// opentelemetry.proto.trace.v1.Span, which is copied. from is the span's resource, or nil;
-// there should be only a few distinct resources.
-func (e *Exporter) Span(wire []byte, from *resourcepb.Resource) *spool.Span {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.origins[from] == nil {
-		e.origins[from] = NewOrigin(from, e.cfg.Scope)
-	}
-	return &spool.Span{Wire: spool.AppendSpan(nil, wire), Of: e.origins[from]}
 }
 
 // Export takes the spans that ended in one piece of the stream. Call it with a snapshot after

@@ -29,7 +29,7 @@ func exportOpen(e *Exporter, open ...*tracepb.Span) error {
 
 func spansOf(e *Exporter, spans []*tracepb.Span) (all []*spool.Span) {
 	for _, span := range spans {
-		all = append(all, e.Span(encode(span), nil))
+		all = append(all, spool.NewSpan(encode(span), new(spool.Origin)))
 	}
 	return all
 }

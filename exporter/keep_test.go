@@ -354,12 +354,12 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		s := newSpool(t)
 		resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: "host.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "here"}}}}}
 		scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
-		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s, Scope: scope})
+		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
 		var want []*tracepb.Span
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))
 			want[i].SpanId = fmt.Appendf(nil, "span%04d", i)
-			_ = e.Export([]*spool.Span{e.Span(encode(want[i]), resource)}, nil)
+			_ = e.Export([]*spool.Span{spool.NewSpan(encode(want[i]), spool.NewOrigin(resource, scope))}, nil)
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
 

@@ -49,8 +49,8 @@ func service(name string) *resourcepb.Resource {
 // TestSpansOfTwoServices interleaves them: a request has one service's spans, in
 // their order, and the log forgets those alone that were delivered.
 func TestSpansOfTwoServices(t *testing.T) {
-	cursor := service("cursor-agent")
-	codex := service("codex")
+	cursor := spool.NewOrigin(service("cursor-agent"), nil)
+	codex := spool.NewOrigin(service("codex"), nil)
 	c := &services{}
 	s := newSpool(t)
 	e := New(Config{Client: c, Spool: s})
@@ -60,9 +60,9 @@ func TestSpansOfTwoServices(t *testing.T) {
 		if i%2 != 0 {
 			from = codex
 		}
-		spans = append(spans, e.Span(encode(sized(fmt.Sprint(i), 200)), from))
+		spans = append(spans, spool.NewSpan(encode(sized(fmt.Sprint(i), 200)), from))
 	}
-	must(t, e.Export(spans, &spool.Snapshot{Open: []*spool.Span{e.Span(encode(sized("open", 200)), codex)}}))
+	must(t, e.Export(spans, &spool.Snapshot{Open: []*spool.Span{spool.NewSpan(encode(sized("open", 200)), codex)}}))
 	r := closeKeeping(t, e, time.Minute)
 	if want := []string{"cursor-agent: 0 2 4"}; !slices.Equal(c.took, want) {
 		t.Errorf("delivered %q, want %q", c.took, want)

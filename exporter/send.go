@@ -3,25 +3,11 @@ package exporter
 import (
 	"context"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
-
-// NewOrigin returns a resource and a scope, which may be nil, as spans share them.
-func NewOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *spool.Origin {
-	o := new(spool.Origin)
-	if resource != nil {
-		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8
-	}
-	if scope != nil {
-		o.Scope, _ = proto.Marshal(scope)
-	}
-	return o
-}
 
 // A sender makes attempts to deliver requests to one receiver.
 type sender struct {

@@ -50,7 +50,7 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := NewOrigin(resource, scope)
+				o := spool.NewOrigin(resource, scope)
 				if got := spool.Encode(spooled(o, spans...)); !bytes.Equal(got, want) {
 					t.Errorf("%s:\n%q, want\n%q", name, got, want)
 				}

@@ -95,7 +95,7 @@ func examine(w io.Writer, o *options) bool {
 		finding(w, "!", "resource", withHint(err))
 	}
 	span, id := testSpan()
-	request := wrap(&tracer.Span{Wire: span, From: from})
+	request := wrap(&tracer.Span{Wire: span, From: spool.NewOrigin(from, tracer.Scope())})
 	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
 	defer cancel()
 	healthy := false

@@ -51,7 +51,7 @@ func TestARecordingWaitsForTheCollector(t *testing.T) {
 // TestNow moves a recording of weeks ago to the present.
 func TestNow(t *testing.T) {
 	r := receivertest.Start(t)
-	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "replay", "--now", "../../testdata/cursor/fix-failing-test.jsonl")
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "replay", "--now", "--flush-timeout=1m", "../../testdata/cursor/fix-failing-test.jsonl")
 	before := time.Now()
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v, %s", err, cmd.stderr.String())

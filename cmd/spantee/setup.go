@@ -102,7 +102,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 	}
 	end := &ending{sinks: s, reporter: reporter, timeout: o.flushTimeout}
 	if client != nil {
-		to := exporter.Config{Client: client, Scope: tracer.Scope(), Spool: cfg.spool, LastMetrics: end.endMetrics}
+		to := exporter.Config{Client: client, Spool: cfg.spool, LastMetrics: end.endMetrics}
 		if !piped {
 			to.Patience = time.Minute // no agent waits for it
 		}

@@ -91,7 +91,7 @@ func TestTheTraceIsNamedWhenItBegins(t *testing.T) {
 // own.
 func TestReplayShowsProgress(t *testing.T) {
 	r := receivertest.Start(t)
-	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "replay", "-r", "../../testdata/cursor")
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "replay", "-r", "--flush-timeout=1m", "../../testdata/cursor")
 	screen, tty := newScreen(t, cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

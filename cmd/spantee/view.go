@@ -15,7 +15,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
@@ -189,7 +188,7 @@ func (p *page) Piece(open *tracer.Snapshot) error {
 
 // wrap returns an encoded TracesData with one span.
 func wrap(s *tracer.Span) []byte {
-	return spool.Encode([]*spool.Span{{Wire: spool.AppendSpan(nil, s.Wire), Of: exporter.NewOrigin(s.From, tracer.Scope())}})
+	return spool.Encode([]*spool.Span{spool.NewSpan(s.Wire, s.From)})
 }
 
 // close waits until everything is shown and stored.

@@ -90,7 +90,7 @@ func TestARetryAfterIsObeyed(t *testing.T) {
 		delivered int
 	}{{20 * time.Second, 1}, {500 * time.Millisecond, 0}} {
 		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
-		export(e, encode(sized("a", 100)), nil)
+		export(e, encode(sized("a", 100)), nobody)
 		wantReport(t, closeWithin(t, e, tt.within), tt.delivered, 1-tt.delivered, "429 Too Many Requests; retry after 1s")
 		if len(requests) != 1+tt.delivered {
 			t.Errorf("%d requests within %v", len(requests), tt.within)

@@ -55,7 +55,7 @@ func BenchmarkExport(b *testing.B) {
 	e := exporter.New(exporter.Config{Client: client, Patience: time.Minute})
 	before := cpuTime(b)
 	for b.Loop() {
-		export(e, wire, nil)
+		export(e, wire, nobody)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

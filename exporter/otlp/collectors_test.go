@@ -88,7 +88,7 @@ func TestCollectors(t *testing.T) {
 				}
 				e := exporter.New(cfg)
 				for i := range 5 {
-					export(e, encode(sized(fmt.Sprint(i), 100)), nil)
+					export(e, encode(sized(fmt.Sprint(i), 100)), nobody)
 				}
 				if tt.patience > 0 {
 					r.Await(func() bool { return r.Attempts() > 0 })
@@ -152,8 +152,8 @@ func TestHTTPAnswers(t *testing.T) {
 				cfg.Interval, patience = time.Millisecond, 0
 			}
 			e := exporter.New(cfg)
-			export(e, encode(sized("a", 100)), nil)
-			export(e, encode(sized("b", 100)), nil)
+			export(e, encode(sized("a", 100)), nobody)
+			export(e, encode(sized("b", 100)), nobody)
 			if tt.attempts == 0 {
 				<-attempts
 				<-attempts
@@ -181,7 +181,7 @@ func TestFrozenCollector(t *testing.T) {
 			defer l.Close()
 			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000") // Close does not wait for it
 			e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
-			export(e, encode(sized("a", 100)), nil)
+			export(e, encode(sized("a", 100)), nobody)
 			wantReport(t, closeWithin(t, e, 300*time.Millisecond), 0, 1, "did not answer in time")
 		})
 	}
@@ -197,7 +197,7 @@ func TestAttemptsTimeOut(t *testing.T) {
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
-			export(e, encode(sized("a", 100)), nil)
+			export(e, encode(sized("a", 100)), nobody)
 			r.Await(func() bool { return r.Attempts() >= 2 })
 			r.Refuse(0, nil)
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 0, "")
@@ -213,14 +213,14 @@ func TestCollectorDiesAndComesBack(t *testing.T) {
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
-			export(e, encode(sized("before", 100)), nil)
+			export(e, encode(sized("before", 100)), nobody)
 			r.Await(func() bool { return len(r.Spans()) == 1 })
 
 			r.Hang() // so that it dies with a request in its hands
-			export(e, encode(sized("during", 100)), nil)
+			export(e, encode(sized("during", 100)), nobody)
 			r.Await(func() bool { return r.Attempts() == 1 })
 			r.Stop()
-			export(e, encode(sized("while away", 100)), nil)
+			export(e, encode(sized("while away", 100)), nobody)
 			r.Refuse(0, nil)
 			r.Restart()
 			r.Await(func() bool { return len(r.Spans()) == 3 })

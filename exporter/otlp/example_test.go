@@ -42,7 +42,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	_ = e.Export([]*spool.Span{e.Span(span, nil)}, nil)
+	_ = e.Export([]*spool.Span{spool.NewSpan(span, new(spool.Origin))}, nil)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

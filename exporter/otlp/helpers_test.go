@@ -15,7 +15,6 @@ import (
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -184,9 +183,12 @@ func metricsClient(t *testing.T, cfg Config) exporter.MetricsClient {
 	return c
 }
 
+// nobody is the origin of spans without a resource.
+var nobody = new(spool.Origin)
+
 // export exports an encoded span.
-func export(e *exporter.Exporter, wire []byte, from *resourcepb.Resource) {
-	_ = e.Export([]*spool.Span{e.Span(wire, from)}, nil)
+func export(e *exporter.Exporter, wire []byte, from *spool.Origin) {
+	_ = e.Export([]*spool.Span{spool.NewSpan(wire, from)}, nil)
 }
 
 // oneGauge is a request with one data point.

@@ -34,7 +34,7 @@ func (deaf) UploadTraces(context.Context, []byte) error {
 func leave(t *testing.T, s *spool.Spool, name string, cfg Config) {
 	t.Helper()
 	e := exporter.New(exporter.Config{Client: deaf{newClient(t, cfg)}, Spool: s})
-	export(e, encode(sized(name, 100)), nil)
+	export(e, encode(sized(name, 100)), nobody)
 	if r := closeWithin(t, e, 5*time.Second); r.Spooled != 1 {
 		t.Fatalf("%+v", r)
 	}

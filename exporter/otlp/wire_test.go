@@ -20,6 +20,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestRequestsStayUnderTheLimit(t *testing.T) {
@@ -28,9 +29,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 			r := receivertest.Start(t)
 			resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: strings.Repeat("k", 200)}}}
 			scope := &commonpb.InstrumentationScope{Name: "spantee"}
+			from := spool.NewOrigin(resource, scope)
 			e := exporter.New(exporter.Config{
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
-				Scope:    scope,
 				Patience: time.Minute,
 			})
 			// The lengths of the two messages around the span take four bytes each, in an empty
@@ -45,9 +46,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 				if i == 9 { // alone it fits to the byte
 					size = largest
 				}
-				export(e, encode(sized(fmt.Sprint(i), size)), resource)
+				export(e, encode(sized(fmt.Sprint(i), size)), from)
 			}
-			export(e, encode(sized("one byte more", largest+1)), resource)
+			export(e, encode(sized("one byte more", largest+1)), from)
 			wantReport(t, closeWithin(t, e, 30*time.Second), spans, 1, "exceeds the maximum request size")
 			if got := r.Largest(); got > 3<<20 || got < 3<<20-16 {
 				t.Errorf("the largest request is %d bytes, want just under %d", got, 3<<20)
@@ -93,14 +94,14 @@ func TestSpansArriveWhole(t *testing.T) {
 					{Key: "host.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "here"}}},
 				}}
 				scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
+				from := spool.NewOrigin(resource, scope)
 				t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
 				e := exporter.New(exporter.Config{
 					Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
-					Scope:  scope,
 				})
 				var want []*tracepb.Span
 				for _, span := range testSpans() {
-					export(e, encode(span), resource)
+					export(e, encode(span), from)
 					want = append(want, span)
 				}
 				wantReport(t, closeWithin(t, e, 20*time.Second), len(want), 0, "")
@@ -131,7 +132,7 @@ func TestTheSameSpansAreTheSameBytes(t *testing.T) {
 	for range 2 {
 		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
 		for _, span := range testSpans() {
-			export(e, encode(span), nil)
+			export(e, encode(span), nobody)
 		}
 		wantReport(t, closeWithin(t, e, 20*time.Second), 10, 0, "")
 	}
@@ -145,8 +146,8 @@ func TestNotUTF8OverTheWire(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
 			e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})})
-			export(e, encode(sized("good", 100)), nil)
-			export(e, bytes.ReplaceAll(encode(sized("bad", 100)), []byte("bad"), []byte("b\xffd")), nil)
+			export(e, encode(sized("good", 100)), nobody)
+			export(e, bytes.ReplaceAll(encode(sized("bad", 100)), []byte("bad"), []byte("b\xffd")), nobody)
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 1, "not UTF-8")
 			if len(r.Spans()) != 1 || r.Spans()[0].Name != "good" {
 				t.Errorf("got %v", r.Spans())

@@ -235,7 +235,7 @@ func (c *contents) pending() (pending []*Span, numbers numbers) {
 // counts.
 func (s *Span) endingAt(end uint64) *Span {
 	span := protowire.AppendTag(slices.Clip(s.Encoded()), field.SpanEnd, protowire.Fixed64Type)
-	return &Span{Wire: AppendSpan(nil, protowire.AppendFixed64(span, end)), Of: s.Of}
+	return NewSpan(protowire.AppendFixed64(span, end), s.Of)
 }
 
 // frameOf returns records as a frame.

@@ -3,7 +3,10 @@ package spool
 import (
 	"bytes"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/field"
 )
@@ -13,6 +16,10 @@ type Span struct {
 	Wire []byte // with its tag
 	Of   *Origin
 }
+
+// NewSpan returns a span of an origin. span is the encoding of an
+// opentelemetry.proto.trace.v1.Span, which is copied.
+func NewSpan(span []byte, of *Origin) *Span { return &Span{Wire: AppendSpan(nil, span), Of: of} }
 
 // numbers are those of the spans in a log that are still to be sent.
 type numbers map[*Span]int
@@ -30,6 +37,19 @@ func (n numbers) of(spans []*Span) (list []int) {
 // An Origin is the resource and the scope that spans share, in wire format. Without a
 // resource or a scope, these are nil.
 type Origin struct{ Resource, Scope []byte }
+
+// NewOrigin returns the origin of spans with this resource and scope, which may be nil. All
+// text in them must be valid UTF-8.
+func NewOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *Origin {
+	o := new(Origin)
+	if resource != nil {
+		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8
+	}
+	if scope != nil {
+		o.Scope, _ = proto.Marshal(scope)
+	}
+	return o
+}
 
 // Encoded returns the span alone.
 func (s *Span) Encoded() []byte {

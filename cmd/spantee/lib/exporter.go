@@ -69,7 +69,7 @@ func (e *Exporter) Close(ctx context.Context) error { return e.client.Stop(ctx) 
 
 // start starts the delivery of one stream's spans, which has an account of its own.
 func (e *Exporter) start() *exporter.Exporter {
-	return exporter.New(exporter.Config{Client: shared{e.client}, Spool: e.spool, Scope: tracer.Scope()})
+	return exporter.New(exporter.Config{Client: shared{e.client}, Spool: e.spool})
 }
 
 // shared is a client that one of its users cannot stop.

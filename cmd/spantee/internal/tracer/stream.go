@@ -26,6 +26,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -53,7 +54,7 @@ type Span struct {
 	Wire    []byte // the encoding of an opentelemetry.proto.trace.v1.Span
 	Agent   string
 	TraceID trace.TraceID
-	From    *resourcepb.Resource // the agent as a service
+	From    *spool.Origin // the agent as a service
 	EndsRun bool                 // it is the run's root
 
 	facts   runs.Span
@@ -110,7 +111,8 @@ type Stream struct {
 
 	cfg     Config
 	now     time.Time // when the current bytes came
-	span    Span      // the current one
+	origins map[string]*spool.Origin // by agent
+	span    Span                     // the current one
 	bytes   int       // of the spans that have ended in the current piece
 	emitted atomic.Int64
 	last    taken
@@ -135,6 +137,7 @@ func New(cfg Config) (*Stream, error) {
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
 	}
+	s.origins = map[string]*spool.Origin{}
 	if cfg.Lock == nil {
 		s.cfg.Lock = new(sync.Mutex)
 	}
@@ -215,7 +218,7 @@ func (s *Stream) snap(now time.Time) {
 	s.last = taken{generation: s.Mapper.Stats().Generation}
 	for out := range s.Open(now) {
 		s.last.bytes += len(out.Span)
-		open.Open = append(open.Open, &Span{Wire: slices.Clone(out.Span), Agent: out.Agent, TraceID: out.TraceID, From: s.cfg.Resources(out.Agent)})
+		open.Open = append(open.Open, &Span{Wire: slices.Clone(out.Span), Agent: out.Agent, TraceID: out.TraceID, From: s.origin(out.Agent)})
 	}
 	s.last.took = time.Since(began)
 	_ = s.piece(open)
@@ -282,12 +285,20 @@ func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], report func(erro
 // Emit hands a span to all Consumers, as if the stream had made it.
 func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
-	s.span.Wire, s.span.Agent, s.span.TraceID, s.span.From, s.span.decoded = out.Span, out.Agent, out.TraceID, s.cfg.Resources(out.Agent), false
+	s.span.Wire, s.span.Agent, s.span.TraceID, s.span.From, s.span.decoded = out.Span, out.Agent, out.TraceID, s.origin(out.Agent), false
 	s.span.EndsRun = out.Ended != nil
 	s.bytes += len(out.Span)
 	for _, c := range s.cfg.Consumers {
 		c.Span(&s.span)
 	}
+}
+
+// origin returns the origin of an agent's spans.
+func (s *Stream) origin(agent string) *spool.Origin {
+	if s.origins[agent] == nil {
+		s.origins[agent] = spool.NewOrigin(s.cfg.Resources(agent), Scope())
+	}
+	return s.origins[agent]
 }
 
 // Environment returns the variables that tell a process which span it runs in.
