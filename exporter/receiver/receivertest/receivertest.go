@@ -149,17 +149,17 @@ func (r *Receiver) broadcast() {
 }
 
 // Await waits until ok returns true. It calls ok whenever a request was received or
-// accepted, and fails the test after half a minute.
+// accepted, and fails the test after two minutes.
 func (r *Receiver) Await(ok func() bool) {
 	r.t.Helper()
 	Await(r.t, &r.mu, &r.changed, ok)
 }
 
 // Await waits until ok returns true. It calls ok each time the channel closes that
-// changed points to, which mu guards, and fails the test after half a minute.
+// changed points to, which mu guards, and fails the test after two minutes.
 func Await(t testing.TB, mu sync.Locker, changed *chan struct{}, ok func() bool) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		mu.Lock()
 		next := *changed
