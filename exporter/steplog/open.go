@@ -73,10 +73,13 @@ const calledTool = "tool_call"
 
 func newSnapshot(open []*runs.Span, silent time.Duration) *snapshot {
 	s := &snapshot{root: open[0], silent: silent}
-	parents := map[string]bool{}
+	parents, asking := map[string]bool{}, map[string]bool{}
 	for _, span := range open {
 		if span.Kind() != runs.Deltas && !hasAnswered(span) {
 			parents[string(span.Parent)] = true
+		}
+		if span.Kind() == runs.Approval { // its chat has said all that it can
+			asking[string(span.Parent)] = true
 		}
 	}
 	for _, span := range open {
@@ -85,7 +88,7 @@ func newSnapshot(open []*runs.Span, silent time.Duration) *snapshot {
 			s.root = span
 		}
 		switch {
-		case kind == runs.Deltas || parents[string(span.ID)]:
+		case kind == runs.Deltas, parents[string(span.ID)], kind == runs.Chat && asking[string(span.Parent)]:
 		case hasAnswered(span):
 			s.answered = max(s.answered, span.End)
 			if slices.Contains(span.List(semconv.FinishReasons), calledTool) { // else it may go on

@@ -344,6 +344,21 @@ func TestSilentModel(t *testing.T) {
 	})
 }
 
+// A user who is asked: the model that asked has nothing more to say, and waits for nothing.
+func TestSilentUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{})
+		l.feed(cursor("s", begin, prompt))
+		l.wait(2 * time.Second)
+		l.feed(cursor("s", `"type":"interaction_query","subtype":"request","query_type":"shellRequestQuery","query":{"id":1,"shellRequestQuery":{"args":{"command":"go test"}}}`))
+		l.wait(2 * time.Minute)
+		l.want(
+			"+01:02.0    approval shell  waiting for 60s",
+			"+02:02.0    approval shell  waiting for 2m00s")
+		l.close()
+	})
+}
+
 // A prompt without an answer took no time.
 func TestNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
