@@ -18,26 +18,26 @@ type activity struct {
 }
 
 // Span prints a step.
-func (p *activity) Span(s *tracer.Span) {
-	if p.log != nil {
-		p.log.Export(s.Facts())
+func (a *activity) Span(s *tracer.Span) {
+	if a.log != nil {
+		a.log.Export(s.Facts())
 	}
 }
 
 // Piece prints what is open.
-func (p *activity) Piece(open *tracer.Snapshot) error {
-	if open == nil || p.log == nil && !p.status {
+func (a *activity) Piece(open *tracer.Snapshot) error {
+	if open == nil || a.log == nil && !a.status {
 		return nil
 	}
 	spans := make([]*runs.Span, len(open.Open))
 	for i, s := range open.Open {
 		spans[i] = s.Facts()
 	}
-	if p.log != nil {
-		p.log.Open(spans, p.silent)
+	if a.log != nil {
+		a.log.Open(spans, a.silent)
 	}
-	if p.status {
-		p.reporter.showStatus(spans, p.silent)
+	if a.status {
+		a.reporter.showStatus(spans, a.silent)
 	}
 	return nil
 }
