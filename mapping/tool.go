@@ -548,6 +548,9 @@ func (r *run) endTask(ev *agent.Event, at moment) {
 	if !t.failed || ev.Failed {
 		t.status, t.failed = r.stream.names.pass(ev.Status), ev.Failed
 	}
+	if ev.ExitCode.Known {
+		t.exit = ev.ExitCode
+	}
 	var said content.Attributes
 	r.stream.facts(nil, ev.Facts, &said)
 	if t.start.at < at.at && at.at <= t.from.at { // the work was over before its call ended, so it began with the call

@@ -235,19 +235,24 @@ func TestNumericIDs(t *testing.T) {
 			}
 			want := shape(feed{}.spans(t, in))
 			numbers := map[string]int{}
+			number := func(id string) int {
+				if numbers[id] == 0 {
+					numbers[id] = 1000 + len(numbers)
+				}
+				return numbers[id]
+			}
 			got := shape(feed{}.spans(t, edit(in, func(path string, v *value) {
 				text := strings.Trim(string(v.text), `"`)
-				if before, after, ok := strings.Cut(string(v.text), "<task-id>"); ok {
-					task, after, _ := strings.Cut(after, "<")
-					v.text = fmt.Appendf(nil, "%s<task-id>%d<%s", before, numbers[task], after)
+				for mark, end := range map[string]string{"<task-id>": "<", "background with shellId: ": ">"} {
+					if before, after, ok := strings.Cut(string(v.text), mark); ok {
+						task, after, _ := strings.Cut(after, end)
+						v.text = fmt.Appendf(nil, "%s%s%d%s%s", before, mark, number(task), end, after)
+					}
 				}
 				if !id.MatchString(path) || text == "" || text == "null" || strings.HasPrefix(text, "T-") || path == "toolId" || strings.HasSuffix(path, "modelID") || strings.HasSuffix(path, "providerID") {
 					return
 				}
-				if numbers[text] == 0 {
-					numbers[text] = 1000 + len(numbers)
-				}
-				v.text = strconv.AppendInt(nil, int64(numbers[text]), 10)
+				v.text = strconv.AppendInt(nil, int64(number(text)), 10)
 			})))
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("spans (-want +got):\n%s", diff)

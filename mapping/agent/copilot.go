@@ -311,7 +311,9 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	dst = d.classify(dst)
 	if idle && d.final && !l.ofRun() { // the run does not last until then
 		for i := from; i < len(dst); i++ {
-			dst[i].Time = 0
+			if dst[i].Kind != TaskEnd {
+				dst[i].Time = 0
+			}
 		}
 	}
 	for i := from; i < len(dst); i++ {
@@ -485,6 +487,11 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return append(dst, l.Event)
 	case "session.compaction_complete":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
+	case "system.notification":
+		if l.Kind, l.Parent = Notice, nil; l.notice == "shell_completed" {
+			l.Kind, l.Wakes = TaskEnd, true
+			l.shellEnded()
+		}
 	case "session.idle":
 		l.Kind, d.final = Notice, d.answer != nil
 	case "session.shutdown":
@@ -523,7 +530,7 @@ var copilotNotes = set("session.mcp_servers_loaded", "session.mcp_server_status_
 	"tool.user_requested", "tool.execution_partial_result", "tool.execution_progress", "tool_search.activated",
 	"skill.invoked", "skill.invoked_ref", "skill.context_delivered_ref", "subagent.configured", "subagent.selected",
 	"subagent.deselected", "hook.progress", "system.message",
-	"system.notification", "pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
+	"pending_messages.modified", "mcp.tools.list_changed", "mcp.resources.list_changed",
 	"mcp.prompts.list_changed", "mcp.oauth_required", "mcp.oauth_completed", "mcp.headers_refresh_required",
 	"mcp.headers_refresh_completed", "mcp_app.tool_call_complete", "command.queued", "command.execute", "command.completed",
 	"commands.changed", "capabilities.changed", "ui.ephemeral_query", "factory.run_started", "factory.run_updated",
@@ -736,6 +743,7 @@ type copilotLine struct {
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
+	notice             string // what a notification is about
 	success, ephemeral bool
 	total              *Usage
 	tokens             int64 // that a sub-agent has used
@@ -841,6 +849,17 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 				}
 			})
 		})
+	case "kind": // of a notification
+		for key := range r.Members() {
+			switch string(key) {
+			case "type":
+				l.notice = string(enumOf(r))
+			case "shellId":
+				l.ID = readID(r)
+			case "exitCode":
+				l.ExitCode.Code, l.ExitCode.Known = r.Int()
+			}
+		}
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
@@ -936,12 +955,24 @@ func (l *copilotLine) finishTool() {
 	if !l.success {
 		c.ErrorText = l.fault
 	}
+	text := resultText(c.Result)
 	if l.ExitCode.Known {
 		c.exited(l.ExitCode.Code)
 	} else if l.success {
-		c.exitedAsMarked(resultText(c.Result))
+		c.exitedAsMarked(text)
+	}
+	if shell, ok := bytes.CutPrefix(text, []byte("<command started in background with shellId: ")); ok {
+		c.Background, c.Task = true, bytes.TrimSuffix(shell, []byte(">"))
+		c.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
 	c.finish()
+}
+
+// shellEnded reads how a command ended that ran in the background.
+func (l *copilotLine) shellEnded() {
+	if l.Status = "success"; l.ExitCode.Code != 0 {
+		l.Status, l.Failed = "error", true
+	}
 }
 
 func (l *copilotLine) permission(r *jsonscan.Reader) {
