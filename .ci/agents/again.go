@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -414,7 +415,8 @@ func (p *player) follow(spantee, dir string) error {
 	grew := p.grow(p.k.info.Start, forever)
 	for end := time.Now().Add(idle + time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		all, err := readSpans(filepath.Join(dir, wayFollow+".spans.jsonl"))
-		if err == nil && len(p.k.roots(all)) >= len(p.k.sc.Parts[p.k.info.Part].Prompts) {
+		piped, failed := readSpans(filepath.Join(dir, wayPipe+".spans.jsonl")) // an agent may go on by itself
+		if cmp.Or(err, failed) == nil && len(p.k.roots(all)) >= max(len(p.k.sc.Parts[p.k.info.Part].Prompts), len(p.k.roots(piped))) {
 			break
 		}
 	}

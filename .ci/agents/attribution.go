@@ -15,7 +15,7 @@ import (
 // model is asked; else the agent's own. The truth is the command's own clock, and the
 // server's: from a request to the last byte of its answer and, where that failed and was asked
 // again, on to the next request, because the wait is the call's. The trace has execute_tool
-// spans without children of their own, chat spans, and the rest.
+// spans without children of their own, chat spans, calls that wait for a sub-agent, and the rest.
 type attribution struct {
 	Run      float64            // from the first request to the agent's end
 	Wrong    float64            // of which the kinds differ
@@ -90,12 +90,14 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 		}
 		tool = append(tool, interval{c.Begin, min(end, info.End)})
 	}
-	var chats, calls, marked []interval
+	var chats, calls, waits, marked []interval
 	for _, s := range spans {
 		i := interval{s.Start, s.End}
 		switch {
 		case s.is("chat"):
 			chats = append(chats, i)
+		case strings.HasPrefix(s.Name, "execute_tool wait"):
+			waits = append(waits, i)
 		case (s.is("execute_tool") || s.is("background")) && len(s.Children) == 0:
 			calls = append(calls, i)
 		default:
@@ -108,11 +110,11 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 	first, end := model[0].from, info.End
 	a := &attribution{Run: end - first, Kinds: map[string]float64{}}
 	low := info.Start
-	for _, i := range slices.Concat(chats, calls) {
+	for _, i := range slices.Concat(chats, calls, waits) {
 		low = min(low, i.from)
 	}
 	cuts := map[float64]bool{low: true, first: true, end: true}
-	for _, i := range slices.Concat(model, tool, chats, calls, marked) {
+	for _, i := range slices.Concat(model, tool, chats, calls, waits, marked) {
 		cuts[i.from], cuts[i.to] = true, true
 	}
 	at := slices.DeleteFunc(slices.Sorted(maps.Keys(cuts)), func(t float64) bool { return t < low || t > end })
@@ -120,6 +122,9 @@ func attribute(info *runInfo, requests []*request, commands []timed, spans []*sp
 		from, to := at[i], at[i+1]
 		t := (from + to) / 2
 		truth, drawn := kindAt(tool, model, t), kindAt(calls, chats, t)
+		if drawn == "own" && during(waits, t) {
+			drawn = "tool"
+		}
 		if t < first {
 			if drawn != "own" {
 				a.Startup += to - from

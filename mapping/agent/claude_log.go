@@ -85,6 +85,7 @@ type claudeLogSession struct {
 	asked   bool                   // a prompt begins it: it is a run even if there is no answer
 	calls   map[string]bool        // of the main agent in this run, without a result
 	called  bool                   // the main agent has called a tool, and has not ended its answer
+	waiting bool                   // for an answer to the main agent's latest request
 	aside   held                   // what sub-agents did since the end that is held back: a run ends before that
 	stops   bool                   // rows of the main agent say why the model stopped
 	last    Instant                // when the main agent's latest row was written
@@ -266,6 +267,7 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 	case "user":
 		return d.userRow(s, dst)
 	case "assistant":
+		s.waiting = false
 		return d.answer(s, dst)
 	case "system":
 		return d.systemRow(s, dst)
@@ -285,12 +287,20 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 // asked appends that the agent asks its model. Other requests, such as those for titles, are
 // not the main agent's or come when no run is open.
 func (d *claudeLogDecoder) asked(s *claudeLogSession, dst []Event) []Event {
+	if d.row.asks && len(s.end) == 0 {
+		s.waiting = true
+		return s.add(dst, d.asks())
+	}
+	return dst
+}
+
+// add appends an event of the run, or holds it back with the run's beginning.
+func (s *claudeLogSession) add(dst []Event, ev Event) []Event {
 	switch {
-	case !d.row.asks:
-	case s.running && len(s.end) == 0:
-		return append(dst, d.asks())
+	case s.running:
+		return append(dst, ev)
 	case s.asked:
-		s.begin = append(s.begin, hold(d.asks())...)
+		s.begin = append(s.begin, hold(ev)...)
 	}
 	return dst
 }
@@ -486,6 +496,10 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")):
 		return dst // ran without the model
 	case l.synthetic:
+		if s.waiting && len(s.end) == 0 { // the answer was empty, and has no row
+			s.waiting = false
+			dst = s.add(dst, d.event(TurnEnd))
+		}
 		return d.beside(s, dst)
 	case bytes.HasPrefix(text, []byte("<task-notification>")):
 		return d.notified(s, dst, text)
@@ -576,20 +590,14 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 		dst = s.finish(dst)
 	case "api_error":
-		l.Kind, l.Notice = Notice, semconv.EventRetry
+		l.Kind, l.Notice, s.waiting = Notice, semconv.EventRetry, false
 	default:
 		if !claudeRemarks[string(l.subtype)] && !claudeNotes[string(l.subtype)] {
 			dst = append(dst, Event{Kind: Unknown, Session: l.Session})
 		}
 		return dst
 	}
-	switch {
-	case s.running:
-		return append(dst, l.Event)
-	case s.asked:
-		s.begin = append(s.begin, l.Kept())
-	}
-	return dst
+	return s.add(dst, l.Event)
 }
 
 // event returns an event of the current row, without what the row states of a message.
