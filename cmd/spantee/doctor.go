@@ -45,9 +45,6 @@ func doctorCommand() *cobra.Command {
 }
 
 func doctor(o *options, stdout io.Writer) error {
-	for _, low := range proc.LowLimits() {
-		finding(stdout, "!", "limit", low)
-	}
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
 	examineSessions(stdout)

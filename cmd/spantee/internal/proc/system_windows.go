@@ -55,6 +55,3 @@ func setGroup(*exec.Cmd, *os.File) {}
 func hasGroup(*os.Process) bool { return false }
 
 func endProcess(p *os.Process, _ bool, _ time.Duration) { _ = p.Kill() }
-
-// LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
-func LowLimits() []string { return nil }
