@@ -26,8 +26,8 @@ import (
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
-const doctorUsage = `doctor shows where spans go and why, checks the connection, and sends a test span.
-Its exit status is 1 if the test span cannot be delivered.`
+const doctorUsage = `doctor shows where spans go and why, checks the connection, and sends a test
+span. Its exit status is 1 if the test span cannot be delivered.`
 
 func doctorCommand() *cobra.Command {
 	var o options

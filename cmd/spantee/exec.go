@@ -24,11 +24,12 @@ const execUsage = `exec runs an agent as its child:
   spantee exec -- cursor-agent -p --output-format stream-json "fix it" | jq .
 
 The agent's stdout goes through spantee. The agent keeps its stdin, stderr and
-terminal; spantee passes signals on and exits with the agent's status. One second
-after the agent exits, leftover processes lose stdout. With --content=details or
-full, stderr goes through spantee, too, and leftover processes lose both. spantee
-sets $TRACEPARENT for the agent, so that processes started by its tools can join
-the trace. The root span records how the agent ended.`
+terminal; spantee passes signals on and exits with the agent's status. One
+second after the agent exits, leftover processes lose stdout. With
+--content=details or full, stderr goes through spantee, too, and leftover
+processes lose both. spantee sets $TRACEPARENT for the agent, so that processes
+started by its tools can join the trace. The root span records how the agent
+ended.`
 
 func execCommand() *cobra.Command {
 	var o options

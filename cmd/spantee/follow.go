@@ -17,15 +17,17 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a terminal or an
-editor. It reads the session logs that agents write, as they grow, until Ctrl-C:
+const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a
+terminal or an editor. It reads the session logs that agents write, as they
+grow, until Ctrl-C:
 
   spantee follow
 
-Without a FOLDER, it follows the folders of this user's agents, which spantee doctor
-lists. The first time, it traces the runs that begin from now on (see --since); later, it
-resumes where it left off. Runs that the filter or exec has traced are skipped. The logs
-are only read, and symbolic links in a FOLDER are not followed.`
+Without a FOLDER, it follows the folders of this user's agents, which spantee
+doctor lists. The first time, it traces the runs that begin from now on (see
+--since); later, it resumes where it left off. Runs that the filter or exec has
+traced are skipped. The logs are only read, and symbolic links in a FOLDER are
+not followed.`
 
 // followOptions are the flags of follow.
 type followOptions struct {

@@ -29,19 +29,19 @@ const replayUsage = `replay traces recorded streams:
   spantee replay session.jsonl
   spantee replay -r recordings
 
-FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whose
-names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that
-cannot be read is skipped. The same recording and flags give the same trace ids, so
-a recording can be sent again. The exit status is 1 if a file was skipped or a span
-was not delivered.
+FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files
+whose names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file
+that cannot be read is skipped. The same recording and flags give the same trace
+ids, so a recording can be sent again. The exit status is 1 if a file was
+skipped or a span was not delivered.
 
 It also traces the session logs that agents keep:
 
   spantee replay --since 7d ~/.claude/projects ~/.codex/sessions
 
-Session logs in subfolders of a DIR are read even without -r. Logs of sub-agents and
-forks are read together with the log that they belong to. Symbolic links in a DIR are
-not followed.`
+Session logs in subfolders of a DIR are read even without -r. Logs of sub-agents
+and forks are read together with the log that they belong to. Symbolic links in
+a DIR are not followed.`
 
 func replayCommand() *cobra.Command {
 	var o options

@@ -25,9 +25,9 @@ import (
 	"github.com/spantee/spantee/exporter/tree"
 )
 
-const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were refused,
-and why. Later runs that reach the same endpoint send those that wait; spantee flush
-sends them now. Those that were refused are not sent again.`
+const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were
+refused, and why. Later runs that reach the same endpoint send those that wait;
+spantee flush sends them now. Those that were refused are not sent again.`
 
 func spoolCommand() *cobra.Command {
 	var asJSON bool
@@ -98,11 +98,11 @@ func contentsOf(e spool.Entry) string {
 	return enumerate(", ", part{e.Spans, count(e.Spans, "span")}, part{metrics, "metrics"})
 }
 
-const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
-it was meant for. With --endpoint, all of them go to that URL; with --to, all spans go
-to that file. Headers and certificates are sent only to the endpoint that they were
-configured with. Without either flag, spans meant for a file wait: flush never writes
-to a path that it reads from the spool.`
+const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the
+endpoint it was meant for. With --endpoint, all of them go to that URL; with
+--to, all spans go to that file. Headers and certificates are sent only to the
+endpoint that they were configured with. Without either flag, spans meant for a
+file wait: flush never writes to a path that it reads from the spool.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config

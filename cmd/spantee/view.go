@@ -22,8 +22,8 @@ import (
 
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
 other sender on this machine need no configuration, and it reads FILEs: recorded
-streams of an agent or OTLP JSON lines, which may be compressed with gzip or zstd.
-Sessions are kept on disk and shown again next time.
+streams of an agent or OTLP JSON lines, which may be compressed with gzip or
+zstd. Sessions are kept on disk and shown again next time.
 
 If a viewer is already running, view hands it the FILEs and exits.
 
