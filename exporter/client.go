@@ -28,7 +28,7 @@ type Client interface {
 	Destination() spool.Destination
 }
 
-// A MetricsClient sends the metrics that killed processes left.
+// A MetricsClient also sends metrics.
 type MetricsClient interface {
 	Client
 

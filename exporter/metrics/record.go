@@ -3,8 +3,6 @@ package metrics
 import (
 	"cmp"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -44,7 +42,7 @@ func (t *tally) count(s *runs.Span) {
 // chunkGaps returns the seconds between the chunks of a model's answer: its deltas in a span,
 // and those of its chat before.
 func (t *tally) chunkGaps(s *runs.Span, chat []byte) *series {
-	gaps := newSeries(attribute.Set{}, chunkSeconds)
+	gaps := newSeries(nil, chunkSeconds)
 	if before := t.gaps[string(chat)]; before != nil {
 		gaps.addAll(before)
 	}

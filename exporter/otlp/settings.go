@@ -35,6 +35,7 @@ type Settings struct {
 	list    []Setting
 	ignored []error
 
+	deltas       bool           // of metrics
 	metricsDelay exporter.Delay // kept by new requests and by those of killed processes
 }
 
@@ -83,7 +84,7 @@ func Resolve(cfg Config) (*Settings, error) {
 	s.readCompression()
 	s.readTimeout()
 	if s.signal == Metrics {
-		s.checkPreferences()
+		s.readPreferences()
 	}
 	return s, nil
 }
@@ -169,7 +170,7 @@ func (s *Settings) readProtocol(cfg Config) error {
 	protocol, invalid := from.oneOf("grpc", "http/protobuf", "http/json")
 	s.protocol = cmp.Or(protocol, "grpc")
 	if s.signal == Metrics && s.protocol == "http/json" {
-		s.protocol = "http/protobuf" // OpenTelemetry's exporter of metrics has no JSON
+		s.protocol = "http/protobuf" // an encoded request of metrics is sent as it is
 	}
 	if invalid != nil {
 		return s.ignore(invalid)
