@@ -213,7 +213,7 @@ func examineSpool(w io.Writer) {
 	}
 	mark, waiting, state := "✓", "0 spans waiting", "empty"
 	if spans > 0 {
-		mark, waiting = "!", amount(spans)+" waiting (spantee flush sends them)"
+		mark, waiting = "!", count(spans, "span")+" waiting (spantee flush sends them)"
 	}
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s", waiting, rejected, aside, bytesText(size), bytesText(s.Max))

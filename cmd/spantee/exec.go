@@ -112,7 +112,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	agent.Stderr.AwaitRead(linger.Done())
 	if out.Cut() {
-		reporter.outputCut()
+		reporter.note("a process left running by the agent still has stdout open; its output is lost from now on")
 	}
 	ended := end
 	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result

@@ -14,6 +14,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -81,8 +82,10 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 		Folders: folders, Since: fo.Time, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
 		Idle: fo.idle, StallAfter: o.stallAfter, NoState: sinks.cfg.spool == nil,
 	}, follow.Host{
-		Following: reporter.following,
-		Polling:   func(why error) { reporter.say("polling for changes every 2 s: %v", why) },
+		Following: func(folder string, since time.Time) {
+			reporter.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))
+		},
+		Polling: func(why error) { reporter.say("polling for changes every 2 s: %v", why) },
 		Started: func(run mapping.Run, leftOut bool) {
 			if ending.result.stats.Runs++; !leftOut {
 				reporter.runStarted(run)

@@ -20,6 +20,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/sessionlog"
 )
@@ -140,7 +141,7 @@ func (r *replayer) skip(name string, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(why, errNothing) {
-		r.reporter.nothingIn(name, why)
+		r.reporter.say("%s: %v", tree.Printable(name), why)
 		return
 	}
 	r.failed = true
@@ -217,7 +218,7 @@ func (r *replayer) group(g recording.LogGroup) {
 	if len(g.Logs) > 1 {
 		name = filepath.Dir(name)
 	}
-	r.reporter.sessions(sessions.list)
+	r.reporter.sessions(sessions)
 	r.reporter.odd(name, stats)
 	if err == nil && g.First.Named && stats.Runs == 0 {
 		err = errNothing

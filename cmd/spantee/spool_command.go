@@ -202,12 +202,12 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirecte
 			{r.Rejected, "rejected (spantee spool shows why)", false},
 			{r.Dropped, "dropped: the receiver rejected them", false},
 		} {
-			if s := amount(f.spans); s != "" && (!quiet || !f.good) {
-				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
+			if f.spans > 0 && (!quiet || !f.good) {
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), count(f.spans, "span"), f.fate)
 			}
 		}
 		if r.Metrics > 0 {
-			fmt.Fprintf(w, "%smetrics of %s rejected\n", prefix(r.To, redirected), countProcesses(r.Metrics))
+			fmt.Fprintf(w, "%s%s rejected\n", prefix(r.To, redirected), count(r.Metrics, "metrics request"))
 		}
 		if r.Err != nil && (!quiet || !isAway(r.Err)) {
 			left = true
@@ -230,13 +230,6 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirecte
 func isAway(err error) bool {
 	why, ok := errors.AsType[*exporter.UploadError](err)
 	return ok && (why.Verdict == exporter.Retryable || why.Verdict == exporter.Unreachable)
-}
-
-func countProcesses(n int) string {
-	if n == 1 {
-		return "1 process"
-	}
-	return fmt.Sprintf("%d processes", n)
 }
 
 // shown returns a destination as it may be printed.
