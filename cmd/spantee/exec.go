@@ -123,7 +123,11 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 		if errorType, finished := m.Finished(); finished { // it has not begun another run
 			m.SetEndedAfterResult()
-			ofResult <- statusOfResult(errorType)
+			var status proc.Status
+			if errorType != "" {
+				status.Code = proc.StatusFailed
+			}
+			ofResult <- status
 		}
 	}
 	lost := endOfCopy(err).Code != 0
@@ -145,14 +149,6 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		reporter.w.EndBy(time.Now()) // what spantee says is not read either
 	}
 	return ending.finish(end, signals, disarm)
-}
-
-// statusOfResult returns how to end after a result with this error type.
-func statusOfResult(errorType string) proc.Status {
-	if errorType == "" {
-		return proc.Status{}
-	}
-	return proc.Status{Code: proc.StatusFailed}
 }
 
 // environment returns the environment of the process, with the trace that it is

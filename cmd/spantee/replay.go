@@ -189,20 +189,16 @@ func (r *replayer) logs(groups []recording.LogGroup) {
 	if len(groups) > 1 {
 		limitMemory(largeMemoryLimit)
 	}
-	next := make(chan recording.LogGroup)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for g := range next {
-				r.group(g)
-			}
+	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for _, g := range groups {
+		processors <- struct{}{}
+		all.Go(func() {
+			defer func() { <-processors }()
+			r.group(g)
 		})
 	}
-	for _, g := range groups {
-		next <- g
-	}
-	close(next)
-	workers.Wait()
+	all.Wait()
 }
 
 // group traces session logs that belong together.
