@@ -38,13 +38,7 @@ func IsBrokenPipe(err error) bool {
 	return errors.Is(err, syscall.ERROR_BROKEN_PIPE) || errors.Is(err, errorNoData)
 }
 
-func dieBy(s os.Signal) {
-	code := 128
-	if sig, ok := s.(syscall.Signal); ok {
-		code += int(sig)
-	}
-	os.Exit(code)
-}
+func dieBy(s os.Signal) { os.Exit(Status{Signal: s}.ShellStatus()) }
 
 // InForeground is always true: Windows has no job control.
 func InForeground(*os.File) bool { return true }
