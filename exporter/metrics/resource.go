@@ -21,7 +21,7 @@ var unbounded = []string{
 // series must have one writer.
 func Resource(of *resourcepb.Resource, asked, instance string) *resourcepb.Resource {
 	const instanceKey = "service.instance.id"
-	attributes := []*commonpb.KeyValue{text(instanceKey, instance)}
+	attributes := []*commonpb.KeyValue{attribute(instanceKey, instance)}
 	for _, kv := range of.GetAttributes() {
 		many := slices.ContainsFunc(unbounded, func(prefix string) bool { return strings.HasPrefix(kv.Key, prefix) })
 		switch {

@@ -162,12 +162,12 @@ func decode(attributes string) (list []*commonpb.KeyValue) {
 		return []*commonpb.KeyValue{{Key: "otel.metric.overflow", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}}}
 	}
 	for parts := strings.Split(attributes, end); len(parts) > 1; parts = parts[2:] {
-		list = append(list, text(parts[0], parts[1]))
+		list = append(list, attribute(parts[0], parts[1]))
 	}
 	return list
 }
 
-func text(key, value string) *commonpb.KeyValue {
+func attribute(key, value string) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
 }
 
