@@ -32,8 +32,8 @@ not followed.`
 
 // followOptions are the flags of follow.
 type followOptions struct {
-	idle      time.Duration
-	cli.Since // for folders that were not followed before
+	idle  time.Duration
+	since time.Time // for folders that were not followed before
 }
 
 func followCommand() *cobra.Command {
@@ -49,7 +49,7 @@ func followCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log did not grow for `TIME`")
-	flags.Var(&f.Since, "since", "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
+	cli.AddSince(flags, &f.since, "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)
@@ -79,7 +79,7 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	sinks.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	signals := proc.CatchSignals()
 	follower, err := follow.NewFollower(follow.Config{
-		Folders: folders, Since: fo.Time, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
+		Folders: folders, Since: fo.since, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
 		Idle: fo.idle, StallAfter: o.stallAfter, NoState: sinks.cfg.spool == nil,
 	}, follow.Host{
 		Following: func(folder string, since time.Time) {

@@ -47,7 +47,7 @@ a DIR are not followed.`
 func replayCommand() *cobra.Command {
 	var o options
 	var recursive bool
-	var since cli.Since
+	var since time.Time
 	cmd := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Trace recorded streams",
@@ -58,11 +58,11 @@ func replayCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
+		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since, os.Stderr) },
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR")
-	f.Var(&since, "since", "leave out runs that began before `TIME`, such as 2026-11-01, 7d or 12h")
+	cli.AddSince(f, &since, "leave out runs that began before `TIME`, such as 2026-11-01, 7d or 12h")
 	f.BoolVar(&o.now, "now", false, "move each recording in time, so that its last run ends now")
 	o.addFlags(cmd)
 	o.addBaselineFlag(cmd)

@@ -304,10 +304,6 @@ func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
 	return groups
 }
 
-// tellsDoubts reports whether the doubts are said at the end, because neither the tree nor the
-// log says them.
-func (r *reporter) tellsDoubts() bool { return !r.quiet && !r.tree && !r.log }
-
 // consume adds what makes the success of a run doubtful.
 func (r *reporter) consume(span *tracer.Span) {
 	if !span.EndsRun || span.Facts().Failed {

@@ -127,7 +127,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		}
 		add(s.page.consume)
 	}
-	if from.Source != mapping.Followed && s.needed() && reporter.tellsDoubts() {
+	if from.Source != mapping.Followed && s.needed() && !o.quiet && !o.tree && !o.log { // the tree and the log say doubts
 		add(reporter.consume)
 	}
 	if piped && s.common.Exporter != nil && cfg.spool != nil {

@@ -72,14 +72,9 @@ func viewCommand() *cobra.Command {
 	return cmd
 }
 
-// check returns an error for an invalid flag.
-func (o *viewOptions) check() error {
-	return cmp.Or(checkAddress("--listen", o.address), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
-}
-
 // runViewer runs until Ctrl-C.
 func runViewer(o *viewOptions, files []string, stderr *os.File) error {
-	if err := o.check(); err != nil {
+	if err := cmp.Or(checkAddress("--listen", o.address), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http)); err != nil {
 		return err
 	}
 	if o.export == "" && os.Getenv(captureVariable) == "" { // who opens a file can read it; who exports one may give it away

@@ -90,20 +90,3 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	return &exporter.Error{Err: err, Hint: "a flag of " + strings.Join(owners, ", ")}
 }
-
-// commandNames returns the names of what help describes.
-func commandNames(root *cobra.Command) (names []string) {
-	for _, cmd := range root.Commands() {
-		if !cmd.Hidden {
-			names = append(names, cmd.Name())
-		}
-	}
-	return names
-}
-
-func flagNames(cmd *cobra.Command) (names []string) {
-	for _, f := range FlagsOf(cmd.Flags().VisitAll) {
-		names = append(names, f.Name)
-	}
-	return names
-}

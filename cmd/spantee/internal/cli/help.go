@@ -48,8 +48,10 @@ func (h Help) AddTo(root *cobra.Command) {
 				return cmp.Or(UnknownCommand(root, args[0]), Usage(fmt.Errorf("unknown command %q", args[0])))
 			}
 			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-				if len(args) == 0 {
-					names = commandNames(root)
+				for _, topic := range root.Commands() {
+					if len(args) == 0 && !topic.Hidden {
+						names = append(names, topic.Name())
+					}
 				}
 				return names, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -85,7 +87,12 @@ func (h Help) print(cmd *cobra.Command, _ []string) {
 	if cmd == root {
 		basic := strings.Fields(h.Basic)
 		Help{}.printFlags(w, cmd, func(name string) bool { return slices.Contains(basic, name) })
-		names := slices.DeleteFunc(flagNames(root), func(name string) bool { return name == "help" })
+		var names []string
+		for _, f := range FlagsOf(root.Flags().VisitAll) {
+			if f.Name != "help" {
+				names = append(names, f.Name)
+			}
+		}
 		fmt.Fprintf(w, "\nspantee help flags describes all flags:\n%s\n", indented(names))
 		return
 	}
