@@ -16,8 +16,7 @@ import (
 )
 
 // readPreferences reads the variables that only metrics have. As the specification says, invalid
-// ones are ignored. The buckets of histograms are those of the
-// conventions.
+// ones are ignored. The buckets of histograms are those of the conventions.
 func (s *Settings) readPreferences() {
 	for _, preference := range []struct {
 		name   string
