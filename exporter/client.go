@@ -28,7 +28,7 @@ type Client interface {
 	Destination() spool.Destination
 }
 
-// A MetricsClient also sends metrics.
+// A MetricsClient sends the metrics that killed processes left.
 type MetricsClient interface {
 	Client
 

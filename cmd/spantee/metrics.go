@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -43,25 +42,35 @@ func newMeter(settings *otlp.Settings, resources func(agent string) *resourcepb.
 	return &meter{settings: settings, resources: resources, failed: failed, byAgent: map[string]*metrics.Recorder{}}
 }
 
-// of returns the Recorder of an agent, nil if metrics go nowhere.
+// of returns the Recorder of an agent, nil if there can be none.
 func (m *meter) of(agent string) *metrics.Recorder {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.byAgent[agent]
-	if r == nil && m.settings != nil {
-		from := metrics.Resource(m.resources(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), uuid.NewString())
-		r = metrics.New(m.settings.MetricsClient(), m.settings.Deltas(), tracer.Version(), from)
-		m.byAgent[agent] = r
-		m.own = cmp.Or(m.own, r)
+	r, known := m.byAgent[agent]
+	if known || m.settings == nil {
+		return r
 	}
+	from := metrics.Resource(m.resources(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), uuid.NewString())
+	if to, err := m.settings.MetricExporter(); err != nil {
+		m.failed(fmt.Errorf("no metrics are sent: %w", err))
+	} else {
+		r = metrics.New(to, tracer.Version(), from)
+	}
+	m.byAgent[agent] = r
+	m.own = cmp.Or(m.own, r)
 	return r
 }
 
 // all returns the Recorders that there are.
-func (m *meter) all() []*metrics.Recorder {
+func (m *meter) all() (list []*metrics.Recorder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.byAgent))
+	for _, r := range m.byAgent {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // received notes that bytes of the stream came.

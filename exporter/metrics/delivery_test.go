@@ -10,11 +10,9 @@ import (
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
@@ -232,31 +230,6 @@ func TestLeft(t *testing.T) {
 		if p == nil || p.Count != 2 || p.Sum != 4 {
 			t.Errorf("%s: %+v", temporality, p)
 		}
-	}
-}
-
-// Deltas are in one request only, which is sent again after the delay that the receiver asks for.
-func TestDelay(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "lowmemory")
-	receiver := metricstest.Start(t)
-	receiver.Refuse(func(n int) error {
-		if n > 1 {
-			return nil
-		}
-		st, err := status.New(codes.Unavailable, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
-		if err != nil {
-			t.Error(err)
-		}
-		return st.Err()
-	})
-	r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
-	export(t, r, call("a", "t"))
-	if left, err := finish(t, r); err != nil || left != nil {
-		t.Errorf("%d bytes left, %v", len(left), err)
-	}
-	p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
-	if p == nil || p.Count != 1 {
-		t.Errorf("%+v", p)
 	}
 }
 

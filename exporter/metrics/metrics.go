@@ -1,8 +1,8 @@
-// Package metrics derives metrics, most of them from finished spans, and sends them. A
-// [Recorder] sees every span of a run, including spans that a sampler drops later, so metrics
-// cover all runs.
+// Package metrics derives metrics, most of them from finished spans, and sends them with
+// OpenTelemetry's metrics SDK. A [Recorder] sees every span of a run, including spans that
+// a sampler drops later, so metrics cover all runs.
 //
-//	spans -> tally -> series -> request  -> the receiver
+//	spans -> tally -> series -> Produce  -> the SDK's reader and exporter
 //	                         -> Snapshot -> the log of the process
 //
 // Metric attributes, such as agent, model and tool, have few distinct values. They
@@ -22,8 +22,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/runs"
@@ -37,99 +39,43 @@ const (
 	// defaultInterval shows a run that hangs within 15 s. The specification's
 	// minute is longer than most runs.
 	defaultInterval = 10 * time.Second
-
-	// defaultTimeout is that of the specification.
-	defaultTimeout = 30 * time.Second
 )
 
-// A Recorder counts until Close, and sends at an interval what it has counted. It may be used by
-// several goroutines.
+// A Recorder counts until Close. It may be used by several goroutines. The SDK's reader asks it
+// what it has counted, and sends that.
 type Recorder struct {
-	to       exporter.MetricsClient
-	resource *resourcepb.Resource
-	scope    *commonpb.InstrumentationScope
+	provider *sdk.MeterProvider
+	to       *outcome
+	resource *resource.Resource
+	scope    instrumentation.Scope
 	started  time.Time
 
-	deltas     bool      // are sent, each in one request only; otherwise totals, in each request
-	deltasFrom time.Time // from when on deltas may be sent
-
-	timeout   time.Duration // of a request
-	requests  context.Context
-	cancel    context.CancelFunc   // ends requests
-	last      chan context.Context // gets the context of the last request
-	closed    chan struct{}        // after the last request
-	err       error                // of the latest request: totals repeat all that was lost before
-	delivered atomic.Bool          // a request was
+	temporality metricdata.Temporality // of what is sent
+	deltasFrom  time.Time              // from when on deltas may be sent
 
 	mu    sync.Mutex
 	tally tally
 	since time.Time // tally has counts since then
-	sent  counts    // former ones: deltas that were sent, delivered or not
+	sent  counts    // former ones: deltas that were handed to the reader
 	open  counts    // of spans that have not ended
 
 	lastArrival time.Time // of bytes of the stream
 }
 
-// New starts a Recorder, which sends deltas or else totals. from should identify the process: two
-// processes that send the same series overwrite each other's counts.
-func New(to exporter.MetricsClient, deltas bool, version string, from *resourcepb.Resource) *Recorder {
+// New starts a Recorder. from should identify the process: two processes that send the
+// same series overwrite each other's counts.
+func New(to sdk.Exporter, version string, from *resource.Resource) *Recorder {
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
 	interval = cmp.Or(interval, defaultInterval)
-	timeout, _ := milliseconds(timeoutVariable)
 	now := time.Now()
 	r := &Recorder{
-		to: to, resource: from, scope: &commonpb.InstrumentationScope{Name: scope, Version: version}, started: now,
-		deltas: deltas, deltasFrom: now.Add(interval - 2*time.Second), // two snapshots before
-		timeout: cmp.Or(timeout, defaultTimeout), last: make(chan context.Context), closed: make(chan struct{}),
+		to: &outcome{Exporter: to}, started: now, resource: from, scope: instrumentation.Scope{Name: scope, Version: version},
+		temporality: to.Temporality(sdk.InstrumentKindHistogram), deltasFrom: now.Add(interval - 2*time.Second), // two snapshots before
 		tally: newTally(), since: now, sent: counts{}, open: counts{}, lastArrival: now,
 	}
-	r.requests, r.cancel = context.WithCancel(context.Background())
-	go r.run(interval)
+	r.to.open, r.to.close = context.WithCancel(context.Background())
+	r.provider = sdk.NewMeterProvider(sdk.WithResource(from), sdk.WithReader(sdk.NewPeriodicReader(r.to, sdk.WithInterval(interval), sdk.WithProducer(r))))
 	return r
-}
-
-// run sends at each interval, and a last time when Close asks for it.
-func (r *Recorder) run(interval time.Duration) {
-	defer close(r.closed)
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			r.send(r.requests)
-		case ctx := <-r.last:
-			r.send(ctx)
-			return
-		}
-	}
-}
-
-// send sends what was counted. It tries again only if the receiver asks for a delay that the
-// context allows.
-func (r *Recorder) send(ctx context.Context) {
-	request := r.request()
-	if request == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	for {
-		r.err = r.to.UploadMetrics(ctx, request)
-		if r.err == nil {
-			r.delivered.Store(true)
-			return
-		}
-		failed, ok := errors.AsType[*exporter.UploadError](r.err)
-		end, _ := ctx.Deadline()
-		if !ok || failed.RetryAfter <= 0 || time.Until(end) < failed.RetryAfter {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(failed.RetryAfter):
-		}
-	}
 }
 
 // Count counts a finished span. It retains nothing of it.
@@ -194,19 +140,45 @@ func (r *Recorder) Received(at time.Time) {
 	r.lastArrival = at
 }
 
-// request returns an encoded request with what is sent now, nil if that is nothing.
-func (r *Recorder) request() []byte {
+// Produce returns the values that are sent now, for the SDK's reader.
+func (r *Recorder) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, idle := range r.open[semconv.MetricIdle] {
 		idle.sum = time.Since(r.lastArrival).Seconds()
 	}
-	request := r.encode(slices.Concat(r.tally.counts.metrics(r.deltas, r.since), r.open.metrics(r.deltas, r.started)))
-	if r.deltas {
+	list := slices.Concat(r.tally.counts.data(r.temporality, r.since), r.open.data(r.temporality, r.started))
+	if r.temporality == metricdata.DeltaTemporality {
 		r.sent.addAll(r.tally.counts)
 		r.tally.counts, r.since = counts{}, time.Now()
 	}
-	return request
+	return []metricdata.ScopeMetrics{{Scope: r.scope, Metrics: list}}, nil
+}
+
+// An outcome remembers what became of requests. A request that waits for its receiver when
+// the Recorder is closed goes on until Close has no time left: the SDK's reader would cancel it,
+// and its deltas are in no other one.
+type outcome struct {
+	sdk.Exporter
+	open  context.Context
+	close context.CancelFunc
+
+	last      atomic.Pointer[error] // of the last request; each repeats what is cumulative, so the last one tells
+	delivered atomic.Bool           // one has arrived
+}
+
+func (o *outcome) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+	during, done := o.open, func() {}
+	if deadline, ok := ctx.Deadline(); ok {
+		during, done = context.WithDeadline(o.open, deadline)
+	}
+	defer done()
+	err := o.Exporter.Export(during, data)
+	o.last.Store(&err)
+	if err == nil {
+		o.delivered.Store(true)
+	}
+	return err
 }
 
 const (
@@ -238,24 +210,24 @@ func milliseconds(variable string) (time.Duration, error) {
 }
 
 // Close sends the last values. If they are not delivered, it returns why, and the totals as
-// Snapshot does. A request that waits for its receiver goes on until ctx ends: its deltas are in
-// no other one.
+// Snapshot does.
 func (r *Recorder) Close(ctx context.Context) (left []byte, err error) {
 	r.SetOpen(nil)
 	r.mu.Lock()
 	left = r.totals(nil)
 	r.mu.Unlock()
-	stop := context.AfterFunc(ctx, r.cancel)
-	r.last <- ctx
-	<-r.closed
+	stop := context.AfterFunc(ctx, r.to.close)
+	err = r.provider.Shutdown(ctx)
 	stop()
-	r.cancel()
-	_ = r.to.Stop(ctx)
-	if r.err == nil {
+	r.to.close()
+	if last := r.to.last.Load(); last != nil {
+		err = *last
+	}
+	if err == nil {
 		return nil, nil
 	}
-	if upload, ok := errors.AsType[*exporter.UploadError](r.err); ok && !upload.MayRepeat() {
+	if upload, ok := errors.AsType[*exporter.UploadError](err); ok && !upload.MayRepeat() {
 		left = nil
 	}
-	return left, r.err
+	return left, err
 }

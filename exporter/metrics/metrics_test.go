@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"go.uber.org/goleak"
 
@@ -23,6 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // as main does
 	goleak.VerifyTestMain(m)
 }
 
@@ -33,9 +38,17 @@ func record(t *testing.T, protocol, endpoint string, interval time.Duration) *me
 	if err != nil {
 		t.Fatal(err)
 	}
+	to, err := settings.MetricExporter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, to, interval)
+}
+
+func start(t *testing.T, to sdk.Exporter, interval time.Duration) *metrics.Recorder {
+	t.Helper()
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", fmt.Sprint(cmp.Or(interval, time.Hour).Milliseconds()))
-	of := metrics.Resource(nil, "", fmt.Sprint("instance-", instances.Add(1)))
-	return metrics.New(settings.MetricsClient(), settings.Deltas(), "1.2", of)
+	return metrics.New(to, "1.2", resource.NewSchemaless(attribute.String("service.instance.id", fmt.Sprint("instance-", instances.Add(1)))))
 }
 
 var instances atomic.Int32

@@ -3,6 +3,8 @@ package metrics
 import (
 	"cmp"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -42,7 +44,7 @@ func (t *tally) count(s *runs.Span) {
 // chunkGaps returns the seconds between the chunks of a model's answer: its deltas in a span,
 // and those of its chat before.
 func (t *tally) chunkGaps(s *runs.Span, chat []byte) *series {
-	gaps := newSeries(nil, chunkSeconds)
+	gaps := newSeries(attribute.Set{}, chunkSeconds)
 	if before := t.gaps[string(chat)]; before != nil {
 		gaps.addAll(before)
 	}

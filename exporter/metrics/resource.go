@@ -4,7 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	"go.opentelemetry.io/otel/attribute"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
@@ -19,17 +20,13 @@ var unbounded = []string{
 // differ in every run unless asked, the value of $OTEL_RESOURCE_ATTRIBUTES, sets
 // them. instance is the service.instance.id if the resource has none, because a
 // series must have one writer.
-func Resource(of *resourcepb.Resource, asked, instance string) *resourcepb.Resource {
-	const instanceKey = "service.instance.id"
-	attributes := []*commonpb.KeyValue{attribute(instanceKey, instance)}
+func Resource(of *resourcepb.Resource, asked, instance string) *sdkresource.Resource {
+	attributes := []attribute.KeyValue{attribute.String("service.instance.id", instance)} // of two, the later one wins
 	for _, kv := range of.GetAttributes() {
 		many := slices.ContainsFunc(unbounded, func(prefix string) bool { return strings.HasPrefix(kv.Key, prefix) })
-		switch {
-		case kv.Key == instanceKey:
-			attributes[0] = kv
-		case !many || strings.Contains(asked, kv.Key+"="):
-			attributes = append(attributes, kv)
+		if !many || strings.Contains(asked, kv.Key+"=") {
+			attributes = append(attributes, attribute.String(kv.Key, kv.Value.GetStringValue()))
 		}
 	}
-	return &resourcepb.Resource{Attributes: attributes}
+	return sdkresource.NewSchemaless(attributes...)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -67,10 +67,10 @@ var (
 type counts map[string]map[string]*series
 
 // A series is what was counted with one set of attributes. Only one of a histogram has bounds,
-// and counts more than the sum. OpenTelemetry's SDK would look up the attributes for each
-// measurement, of which there is one for each delta.
+// and counts more than the sum. The SDK looks up the attributes for each measurement, of which
+// there is one for each delta.
 type series struct {
-	attributes []*commonpb.KeyValue
+	attributes attribute.Set
 	bounds     []float64
 
 	sum       float64
@@ -79,7 +79,7 @@ type series struct {
 	low, high float64
 }
 
-func newSeries(attributes []*commonpb.KeyValue, bounds []float64) *series {
+func newSeries(attributes attribute.Set, bounds []float64) *series {
 	s := &series{attributes: attributes, bounds: bounds, low: math.Inf(1), high: math.Inf(-1)}
 	if bounds != nil {
 		s.buckets = make([]uint64, len(bounds)+1)
@@ -157,18 +157,15 @@ func (c counts) series(metric string, attributes []byte) *series {
 	return s
 }
 
-func decode(attributes string) (list []*commonpb.KeyValue) {
+func decode(attributes string) attribute.Set {
 	if attributes == overflow {
-		return []*commonpb.KeyValue{{Key: "otel.metric.overflow", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}}}
+		return attribute.NewSet(attribute.Bool("otel.metric.overflow", true))
 	}
+	var list []attribute.KeyValue
 	for parts := strings.Split(attributes, end); len(parts) > 1; parts = parts[2:] {
-		list = append(list, attribute(parts[0], parts[1]))
+		list = append(list, attribute.String(parts[0], parts[1]))
 	}
-	return list
-}
-
-func attribute(key, value string) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+	return attribute.NewSet(list...)
 }
 
 func (c counts) addAll(more counts) {
@@ -179,42 +176,39 @@ func (c counts) addAll(more counts) {
 	}
 }
 
-// metrics returns the series as metrics, counted since start.
-func (c counts) metrics(deltas bool, start time.Time) (list []*metricspb.Metric) {
-	from, now := uint64(start.UnixNano()), uint64(time.Now().UnixNano())
+// data returns the series as the SDK has them, counted since start.
+func (c counts) data(temporality metricdata.Temporality, start time.Time) (list []metricdata.Metrics) {
+	now := time.Now()
 	for name, all := range c {
 		d := definitions[name]
-		falls := name == semconv.MetricActiveRuns || name == semconv.MetricActiveTools
-		temporality := metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
-		if deltas && !falls {
-			temporality = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
-		}
-		var histogram []*metricspb.HistogramDataPoint
-		var numbers []*metricspb.NumberDataPoint
-		for _, s := range all {
-			if d.bounds != nil {
-				histogram = append(histogram, &metricspb.HistogramDataPoint{
-					Attributes: s.attributes, StartTimeUnixNano: from, TimeUnixNano: now,
-					Count: s.count, Sum: &s.sum, BucketCounts: s.buckets, ExplicitBounds: s.bounds, Min: &s.low, Max: &s.high,
-				})
-				continue
-			}
-			point := &metricspb.NumberDataPoint{Attributes: s.attributes, StartTimeUnixNano: from, TimeUnixNano: now}
-			if point.Value = (&metricspb.NumberDataPoint_AsInt{AsInt: int64(s.sum)}); name == semconv.MetricCost || name == semconv.MetricIdle {
-				point.Value = &metricspb.NumberDataPoint_AsDouble{AsDouble: s.sum}
-			}
-			numbers = append(numbers, point)
-		}
-		m := &metricspb.Metric{Name: name, Unit: d.unit, Description: d.description}
+		m := metricdata.Metrics{Name: name, Unit: d.unit, Description: d.description}
 		switch {
 		case d.bounds != nil:
-			m.Data = &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{DataPoints: histogram, AggregationTemporality: temporality}}
+			h := metricdata.Histogram[float64]{Temporality: temporality}
+			for _, s := range all {
+				h.DataPoints = append(h.DataPoints, metricdata.HistogramDataPoint[float64]{
+					Attributes: s.attributes, StartTime: start, Time: now, Count: s.count, Bounds: s.bounds, BucketCounts: slices.Clone(s.buckets),
+					Min: metricdata.NewExtrema(s.low), Max: metricdata.NewExtrema(s.high), Sum: s.sum,
+				})
+			}
+			m.Data = h
 		case name == semconv.MetricIdle:
-			m.Data = &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: numbers}}
+			m.Data = metricdata.Gauge[float64]{DataPoints: points[float64](all, start, now)}
+		case name == semconv.MetricCost:
+			m.Data = metricdata.Sum[float64]{DataPoints: points[float64](all, start, now), Temporality: temporality, IsMonotonic: true}
+		case name == semconv.MetricActiveRuns, name == semconv.MetricActiveTools: // which also fall
+			m.Data = metricdata.Sum[int64]{DataPoints: points[int64](all, start, now), Temporality: metricdata.CumulativeTemporality}
 		default:
-			m.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{DataPoints: numbers, AggregationTemporality: temporality, IsMonotonic: !falls}}
+			m.Data = metricdata.Sum[int64]{DataPoints: points[int64](all, start, now), Temporality: temporality, IsMonotonic: true}
 		}
 		list = append(list, m)
+	}
+	return list
+}
+
+func points[N int64 | float64](of map[string]*series, start, now time.Time) (list []metricdata.DataPoint[N]) {
+	for _, s := range of {
+		list = append(list, metricdata.DataPoint[N]{Attributes: s.attributes, StartTime: start, Time: now, Value: N(s.sum)})
 	}
 	return list
 }

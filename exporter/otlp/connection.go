@@ -99,12 +99,7 @@ func (s *Settings) connect() (*connection, error) {
 		c.traces = otlptracegrpc.NewClient(otlptracegrpc.WithGRPCConn(c.grpc), otlptracegrpc.WithHeaders(s.headers),
 			otlptracegrpc.WithTimeout(s.timeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
 	} else {
-		c.http = httpclient.New(func(t *http.Transport) {
-			t.TLSClientConfig = secure
-			t.IdleConnTimeout = idleTimeout
-			t.OnProxyConnectResponse = endpoint.CheckProxy
-		})
-		c.http.Transport = answers{c.http.Transport.(*http.Transport)}
+		c.http = s.httpClient(secure)
 		encoding, compression := otlptracehttp.EncodingProtobuf, otlptracehttp.NoCompression
 		if s.protocol == "http/json" {
 			encoding = otlptracehttp.EncodingJSON
@@ -185,6 +180,17 @@ func (s *Settings) interceptAnswer(ctx context.Context, method string, request, 
 		return endpoint.Failure(exporter.Misconfigured, endpoint.OneLine(status.Convert(err).Message()), s.at().HintAddress())
 	}
 	return err
+}
+
+// httpClient returns a client whose answers are successes. Everything else is an error.
+func (s *Settings) httpClient(secure *tls.Config) *http.Client {
+	client := httpclient.New(func(t *http.Transport) {
+		t.TLSClientConfig = secure
+		t.IdleConnTimeout = idleTimeout
+		t.OnProxyConnectResponse = endpoint.CheckProxy
+	})
+	client.Transport = answers{client.Transport.(*http.Transport)}
+	return client
 }
 
 // idleTimeout is how long a connection is kept without a request.

@@ -35,7 +35,6 @@ type Settings struct {
 	list    []Setting
 	ignored []error
 
-	deltas       bool           // of metrics
 	metricsDelay exporter.Delay // kept by new requests and by those of killed processes
 }
 
@@ -84,7 +83,7 @@ func Resolve(cfg Config) (*Settings, error) {
 	s.readCompression()
 	s.readTimeout()
 	if s.signal == Metrics {
-		s.readPreferences()
+		s.checkPreferences()
 	}
 	return s, nil
 }
@@ -167,7 +166,7 @@ func (s *Settings) readProtocol(cfg Config) error {
 	protocol, invalid := from.oneOf("grpc", "http/protobuf", "http/json")
 	s.protocol = cmp.Or(protocol, "grpc")
 	if s.signal == Metrics && s.protocol == "http/json" {
-		s.protocol = "http/protobuf" // an encoded request of metrics is sent as it is
+		s.protocol = "http/protobuf" // OpenTelemetry's exporter of metrics has no JSON
 	}
 	if invalid != nil {
 		return s.ignore(invalid)
