@@ -21,9 +21,9 @@ agent's stream through unchanged, and turns each run into a trace:
 
 Spans go to http://localhost:4317 over OTLP/gRPC, unless the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below name another endpoint. A
-collector that is missing, slow or broken does not delay the stream; spantee waits
-for it only at exit, at most --flush-timeout. Undelivered spans are spooled on disk
-and sent by a later run.`
+collector that is missing, slow or broken does not delay the stream; spantee
+waits for it only at exit, at most --flush-timeout. Undelivered spans are
+spooled on disk and sent by a later run.`
 
 // rootCommand returns the filter with all subcommands.
 func rootCommand() *cobra.Command {

@@ -144,7 +144,8 @@ func services(from resource.Sources, process *mapping.Process, problem func(erro
 
 // traceLink returns the URL of a trace, "" if there is none.
 func (c *config) traceLink(id string) string {
-	if c.traceURL == "" || !c.sampler.KeepsHex(id) {
+	trace, err := trace.TraceIDFromHex(id)
+	if c.traceURL == "" || err != nil || !c.sampler.Keeps(trace) {
 		return ""
 	}
 	return strings.ReplaceAll(c.traceURL, placeholder, id)

@@ -26,8 +26,8 @@ import (
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
-const doctorUsage = `doctor shows where spans go and why, checks the connection, and sends a test span.
-Its exit status is 1 if the test span cannot be delivered.`
+const doctorUsage = `doctor shows where spans go and why, checks the connection, and sends a test
+span. Its exit status is 1 if the test span cannot be delivered.`
 
 func doctorCommand() *cobra.Command {
 	var o options
@@ -45,9 +45,6 @@ func doctorCommand() *cobra.Command {
 }
 
 func doctor(o *options, stdout io.Writer) error {
-	for _, low := range proc.LowLimits() {
-		finding(stdout, "!", "limit", low)
-	}
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
 	examineSessions(stdout)
@@ -216,7 +213,7 @@ func examineSpool(w io.Writer) {
 	}
 	mark, waiting, state := "✓", "0 spans waiting", "empty"
 	if spans > 0 {
-		mark, waiting = "!", amount(spans)+" waiting (spantee flush sends them)"
+		mark, waiting = "!", count(spans, "span")+" waiting (spantee flush sends them)"
 	}
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s", waiting, rejected, aside, bytesText(size), bytesText(s.Max))

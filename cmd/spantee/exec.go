@@ -24,11 +24,12 @@ const execUsage = `exec runs an agent as its child:
   spantee exec -- cursor-agent -p --output-format stream-json "fix it" | jq .
 
 The agent's stdout goes through spantee. The agent keeps its stdin, stderr and
-terminal; spantee passes signals on and exits with the agent's status. One second
-after the agent exits, leftover processes lose stdout. With --content=details or
-full, stderr goes through spantee, too, and leftover processes lose both. spantee
-sets $TRACEPARENT for the agent, so that processes started by its tools can join
-the trace. The root span records how the agent ended.`
+terminal; spantee passes signals on and exits with the agent's status. One
+second after the agent exits, leftover processes lose stdout. With
+--content=details or full, stderr goes through spantee, too, and leftover
+processes lose both. spantee sets $TRACEPARENT for the agent, so that processes
+started by its tools can join the trace. The root span records how the agent
+ended.`
 
 func execCommand() *cobra.Command {
 	var o options
@@ -111,7 +112,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	agent.Stderr.AwaitRead(linger.Done())
 	if out.Cut() {
-		reporter.outputCut()
+		reporter.note("a process left running by the agent still has stdout open; its output is lost from now on")
 	}
 	ended := end
 	ofResult := make(chan proc.Status, 1) // if spantee ended the agent after its result
@@ -122,7 +123,11 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 		if errorType, finished := m.Finished(); finished { // it has not begun another run
 			m.SetEndedAfterResult()
-			ofResult <- statusOfResult(errorType)
+			var status proc.Status
+			if errorType != "" {
+				status.Code = proc.StatusFailed
+			}
+			ofResult <- status
 		}
 	}
 	lost := endOfCopy(err).Code != 0
@@ -144,14 +149,6 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		reporter.w.EndBy(time.Now()) // what spantee says is not read either
 	}
 	return ending.finish(end, signals, disarm)
-}
-
-// statusOfResult returns how to end after a result with this error type.
-func statusOfResult(errorType string) proc.Status {
-	if errorType == "" {
-		return proc.Status{}
-	}
-	return proc.Status{Code: proc.StatusFailed}
 }
 
 // environment returns the environment of the process, with the trace that it is

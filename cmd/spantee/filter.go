@@ -26,7 +26,8 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 	reporter := setup.sinks.reporter
 	if isTerminal(stdin) {
-		reporter.awaiting()
+		reporter.say("waiting for an agent's stream on stdin, for example from\n" +
+			`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
 	}
 
 	loop := setup.start(stdin, stdout)

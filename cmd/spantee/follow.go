@@ -14,23 +14,26 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
-const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a terminal or an
-editor. It reads the session logs that agents write, as they grow, until Ctrl-C:
+const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a
+terminal or an editor. It reads the session logs that agents write, as they
+grow, until Ctrl-C:
 
   spantee follow
 
-Without a FOLDER, it follows the folders of this user's agents, which spantee doctor
-lists. The first time, it traces the runs that begin from now on (see --since); later, it
-resumes where it left off. Runs that the filter or exec has traced are skipped. The logs
-are only read, and symbolic links in a FOLDER are not followed.`
+Without a FOLDER, it follows the folders of this user's agents, which spantee
+doctor lists. The first time, it traces the runs that begin from now on (see
+--since); later, it resumes where it left off. Runs that the filter or exec has
+traced are skipped. The logs are only read, and symbolic links in a FOLDER are
+not followed.`
 
 // followOptions are the flags of follow.
 type followOptions struct {
-	idle      time.Duration
-	cli.Since // for folders that were not followed before
+	idle  time.Duration
+	since time.Time // for folders that were not followed before
 }
 
 func followCommand() *cobra.Command {
@@ -46,7 +49,7 @@ func followCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log did not grow for `TIME`")
-	flags.Var(&f.Since, "since", "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
+	cli.AddSince(flags, &f.since, "in folders never followed, also trace runs that began after `TIME`, such as 2026-11-01, 7d or 12h (default now)")
 	o.addFlags(cmd)
 	o.addLogFlag(cmd)
 	o.addViewFlags(cmd)
@@ -76,11 +79,13 @@ func followLogs(o *options, fo followOptions, folders []string, stderr *os.File)
 	sinks.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	signals := proc.CatchSignals()
 	follower, err := follow.NewFollower(follow.Config{
-		Folders: folders, Since: fo.Time, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
+		Folders: folders, Since: fo.since, Agent: o.agent, Mapping: sinks.mapping(mapping.Options{}),
 		Idle: fo.idle, StallAfter: o.stallAfter, NoState: sinks.cfg.spool == nil,
 	}, follow.Host{
-		Following: reporter.following,
-		Polling:   func(why error) { reporter.say("polling for changes every 2 s: %v", why) },
+		Following: func(folder string, since time.Time) {
+			reporter.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))
+		},
+		Polling: func(why error) { reporter.say("polling for changes every 2 s: %v", why) },
 		Started: func(run mapping.Run, leftOut bool) {
 			if ending.result.stats.Runs++; !leftOut {
 				reporter.runStarted(run)

@@ -161,10 +161,14 @@ func (l *mapLoop) checkLimits(idle time.Duration) {
 	for _, limit := range l.sinks.limits.Reached(idle) {
 		l.stream.Mapper.NoteLimit(limit)
 		l.stream.Changed()
-		l.reporter.limitReached(limit, l.sinks.limits.Enforce(limit, finished()))
+		action := ""
+		if l.sinks.limits.Enforce(limit, finished()) {
+			action = ": ending the agent"
+		}
+		l.reporter.say("the agent reached --%s%s", limit, action)
 	}
 	if l.sinks.limits.EndGrace(idle, finished) {
-		l.reporter.graceOver(l.sinks.limits.Grace)
+		l.reporter.say("the agent has not exited although it printed its result and then nothing for %v: ending it", l.sinks.limits.Grace)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/sessionlog"
 )
@@ -29,24 +30,24 @@ const replayUsage = `replay traces recorded streams:
   spantee replay session.jsonl
   spantee replay -r recordings
 
-FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whose
-names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that
-cannot be read is skipped. The same recording and flags give the same trace ids, so
-a recording can be sent again. The exit status is 1 if a file was skipped or a span
-was not delivered.
+FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files
+whose names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file
+that cannot be read is skipped. The same recording and flags give the same trace
+ids, so a recording can be sent again. The exit status is 1 if a file was
+skipped or a span was not delivered.
 
 It also traces the session logs that agents keep:
 
   spantee replay --since 7d ~/.claude/projects ~/.codex/sessions
 
-Session logs in subfolders of a DIR are read even without -r. Logs of sub-agents and
-forks are read together with the log that they belong to. Symbolic links in a DIR are
-not followed.`
+Session logs in subfolders of a DIR are read even without -r. Logs of sub-agents
+and forks are read together with the log that they belong to. Symbolic links in
+a DIR are not followed.`
 
 func replayCommand() *cobra.Command {
 	var o options
 	var recursive bool
-	var since cli.Since
+	var since time.Time
 	cmd := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Trace recorded streams",
@@ -57,11 +58,11 @@ func replayCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
+		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since, os.Stderr) },
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR")
-	f.Var(&since, "since", "leave out runs that began before `TIME`, such as 2026-11-01, 7d or 12h")
+	cli.AddSince(f, &since, "leave out runs that began before `TIME`, such as 2026-11-01, 7d or 12h")
 	f.BoolVar(&o.now, "now", false, "move each recording in time, so that its last run ends now")
 	o.addFlags(cmd)
 	o.addBaselineFlag(cmd)
@@ -140,7 +141,7 @@ func (r *replayer) skip(name string, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(why, errNothing) {
-		r.reporter.nothingIn(name, why)
+		r.reporter.say("%s: %v", tree.Printable(name), why)
 		return
 	}
 	r.failed = true
@@ -188,20 +189,16 @@ func (r *replayer) logs(groups []recording.LogGroup) {
 	if len(groups) > 1 {
 		limitMemory(largeMemoryLimit)
 	}
-	next := make(chan recording.LogGroup)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for g := range next {
-				r.group(g)
-			}
+	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for _, g := range groups {
+		processors <- struct{}{}
+		all.Go(func() {
+			defer func() { <-processors }()
+			r.group(g)
 		})
 	}
-	for _, g := range groups {
-		next <- g
-	}
-	close(next)
-	workers.Wait()
+	all.Wait()
 }
 
 // group traces session logs that belong together.
@@ -217,7 +214,7 @@ func (r *replayer) group(g recording.LogGroup) {
 	if len(g.Logs) > 1 {
 		name = filepath.Dir(name)
 	}
-	r.reporter.sessions(sessions.list)
+	r.reporter.sessions(sessions)
 	r.reporter.odd(name, stats)
 	if err == nil && g.First.Named && stats.Runs == 0 {
 		err = errNothing

@@ -110,37 +110,10 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprint(r.w, cilog.Break(fmt.Sprintf("spantee: "+format+"\n", args...)))
 }
 
-// lineUnlessEmpty prints a text unless it is empty. It is called with mu held.
-func (r *reporter) lineUnlessEmpty(text string) {
-	if text != "" {
-		r.line("%s", text)
-	}
-}
-
-// awaiting tells a user who typed only spantee what it is waiting for.
-func (r *reporter) awaiting() {
-	r.say("waiting for an agent's stream on stdin, for example from\n" +
-		`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
-}
-
 // stalled reports at once that an agent is silent, because somebody may be waiting
 // for it.
 func (r *reporter) stalled(agent string, idle time.Duration) {
 	r.say("%s has printed nothing for %v, and no tool is running", agent, idle.Round(time.Second))
-}
-
-// limitReached reports a limit, and that the agent is ended for it.
-func (r *reporter) limitReached(limit string, ends bool) {
-	action := ""
-	if ends {
-		action = ": ending the agent"
-	}
-	r.say("the agent reached --%s%s", limit, action)
-}
-
-// graceOver reports that the agent is ended although it reached no limit.
-func (r *reporter) graceOver(grace time.Duration) {
-	r.say("the agent has not exited although it printed its result and then nothing for %v: ending it", grace)
 }
 
 // minStatusWidth is the least width, in columns, in which a status is readable.
@@ -182,25 +155,12 @@ func (r *reporter) newLog(source mapping.Source, compare func(trace string) stri
 	return steplog.New(cfg)
 }
 
-// outputCut reports a process that the agent left running.
-func (r *reporter) outputCut() {
-	r.note("a process left running by the agent still has stdout open; its output is lost from now on")
-}
-
 // skipped reports why a file is not traced.
 func (r *reporter) skipped(name string, why error) {
 	r.mu.Lock()
 	r.skips++
 	r.mu.Unlock()
 	r.say("%s: %s (skipped)", tree.Printable(name), withHint(why))
-}
-
-// nothingIn says that a file is empty.
-func (r *reporter) nothingIn(name string, why error) { r.say("%s: %v", tree.Printable(name), why) }
-
-// following says what is followed.
-func (r *reporter) following(folder string, since time.Time) {
-	r.note("following %s: runs that began after %s", tree.Printable(folder), since.Format(time.DateTime))
 }
 
 // now says at once what is wrong, because the command may run for days.
@@ -252,7 +212,7 @@ func (r *reporter) runInFile(name string, run mapping.Run) {
 }
 
 // sessions names the sessions in session logs.
-func (r *reporter) sessions(list []*sessionLine) {
+func (r *reporter) sessions(list sessionLines) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range list {
@@ -263,27 +223,22 @@ func (r *reporter) sessions(list []*sessionLine) {
 	}
 }
 
-// sessionLines collects the runs of sessions, in the order in which they ended.
-type sessionLines struct {
-	list []*sessionLine
-	byID map[string]*sessionLine
-}
-
 // A sessionLine is what is said about a session.
 type sessionLine struct {
 	mapping.Run
 	runs, failed int
 }
 
+// sessionLines are those of sessions, in the order in which their first runs ended.
+type sessionLines []*sessionLine
+
 func (l *sessionLines) ended(run mapping.Run) {
-	s := l.byID[run.Session]
-	if s == nil {
-		if l.byID == nil {
-			l.byID = map[string]*sessionLine{}
-		}
-		s = &sessionLine{Run: mapping.Run{Agent: run.Agent, Session: run.Session}}
-		l.byID[run.Session], l.list = s, append(l.list, s)
+	i := slices.IndexFunc(*l, func(s *sessionLine) bool { return s.Session == run.Session })
+	if i < 0 {
+		i = len(*l)
+		*l = append(*l, &sessionLine{Run: mapping.Run{Agent: run.Agent, Session: run.Session}})
 	}
+	s := (*l)[i]
 	s.runs++
 	s.Tools += run.Tools
 	s.ToolErrors += run.ToolErrors
@@ -349,10 +304,6 @@ func byAgent(all []mapping.UnknownType) (groups [][]mapping.UnknownType) {
 	return groups
 }
 
-// tellsDoubts reports whether the doubts are said at the end, because neither the tree nor the
-// log says them.
-func (r *reporter) tellsDoubts() bool { return !r.quiet && !r.tree && !r.log }
-
 // addDoubts adds what makes the success of a run doubtful.
 func (r *reporter) addDoubts(span *tracer.Span) {
 	if !span.EndsRun || span.Facts().Failed {
@@ -374,11 +325,8 @@ func (r *reporter) addDoubts(span *tracer.Span) {
 	}
 }
 
-// doubted says what makes a success doubtful, "" if nothing does.
+// doubted says what makes successes doubtful.
 func (r *reporter) doubted() string {
-	if r.doubtful == 0 {
-		return ""
-	}
 	about := ""
 	if r.ended > 1 {
 		about = fmt.Sprintf(" about %d of %s", r.doubtful, count(r.ended, "run"))
@@ -406,23 +354,26 @@ func (r *reporter) print(o result, hasDestination bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	say := func(when bool, format string, args ...any) {
+		if when {
+			r.line(format, args...)
+		}
+	}
+	d := o.delivery
 	if r.verbose {
 		for _, run := range r.waiting {
 			r.nameRun(run)
 		}
-		if more := r.ended - len(r.waiting); more > 0 && len(r.waiting) > 0 {
-			r.line("and %s (--summary names them all)", count(more, "more trace"))
-		}
+		more := r.ended - len(r.waiting)
+		say(more > 0 && len(r.waiting) > 0, "and %s (--summary names them all)", count(more, "more trace"))
 		others := o.stats
 		others.BadLines = 0 // said below
-		r.lineUnlessEmpty(oddLines(others))
-		if s := amount(o.delivery.Earlier.Delivered); s != "" {
-			r.line("%s of earlier runs delivered", s)
-		}
+		odd := oddLines(others)
+		say(odd != "", "%s", odd)
+		say(d.Earlier.Delivered > 0, "%s of earlier runs delivered", count(d.Earlier.Delivered, "span"))
 	}
-	if why := cmp.Or(o.unprotected, o.delivery.Unprotected); why != nil && (r.verbose || errors.As(why, new(*spool.Untrusted))) {
-		r.line("crash protection was unavailable: %v", why)
-	}
+	why := cmp.Or(o.unprotected, d.Unprotected)
+	say(why != nil && (r.verbose || errors.As(why, new(*spool.Untrusted))), "crash protection was unavailable: %v", why)
 	for _, p := range r.problems {
 		r.line("%s", p)
 	}
@@ -433,33 +384,26 @@ func (r *reporter) print(o result, hasDestination bool) {
 		}
 		r.line("tracing stopped early: %v%s", o.failure, lost)
 	}
-	r.lineUnlessEmpty(r.untraced(o, hasDestination))
-	s := r.undelivered(o.delivery)
+	untraced := r.untraced(o, hasDestination)
+	say(untraced != "", "%s", untraced)
+	undelivered := r.undelivered(d)
 	if o.metrics != nil {
 		fate := "; metrics lost"
 		if o.metricsSpooled {
 			fate = "; metrics spooled"
 		}
-		s = cmp.Or(s, "metrics not delivered: "+withHint(o.metrics)) + fate // usually for the same reason
+		undelivered = cmp.Or(undelivered, "metrics not delivered: "+withHint(o.metrics)) + fate // usually for the same reason
 	}
-	r.lineUnlessEmpty(s)
-	if n := o.delivery.SetAside; n > 0 {
-		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
-	}
-	if s := amount(o.delivery.Earlier.Dropped); s != "" {
-		r.line("%s of earlier runs dropped: evicted for lack of room, or rejected by the receiver (spantee spool shows what is left)", s)
-	}
+	say(undelivered != "", "%s", undelivered)
+	say(d.SetAside > 0, "%s in the spool set aside unread (spantee spool shows why)", count(d.SetAside, "file"))
+	say(d.Earlier.Dropped > 0, "%s of earlier runs dropped: evicted for lack of room, or rejected by the receiver (spantee spool shows what is left)", count(d.Earlier.Dropped, "span"))
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
-	if n := o.stats.EvictedRuns; n > 0 {
-		r.line("%s ended early: too many at once", count(n, "run"))
-	}
-	if o.stats.Runs > 0 && o.stats.BadLines > 0 {
-		r.line("%s", badLines(o.stats))
-	}
-	r.lineUnlessEmpty(r.doubted())
-	r.lineUnlessEmpty(r.unusual)
+	say(o.stats.EvictedRuns > 0, "%s ended early: too many at once", count(o.stats.EvictedRuns, "run"))
+	say(o.stats.Runs > 0 && o.stats.BadLines > 0, "%s", badLines(o.stats))
+	say(r.doubtful > 0, "%s", r.doubted())
+	say(r.unusual != "", "%s", r.unusual)
 }
 
 func (r *reporter) describe(run mapping.Run) string {

@@ -126,7 +126,7 @@ func setUp(o *options, stderr *os.File, from source) (*setup, error) {
 		}
 		add(s.page)
 	}
-	if s.needed = o.log || len(s.common.Consumers) > 0; s.needed && from.Source != mapping.Followed && reporter.tellsDoubts() {
+	if s.needed = o.log || len(s.common.Consumers) > 0; s.needed && from.Source != mapping.Followed && !o.quiet && !o.tree && !o.log { // the tree and the log say doubts
 		add(tracer.Func(reporter.addDoubts))
 	}
 	s.activity.reporter = reporter

@@ -25,9 +25,9 @@ import (
 	"github.com/spantee/spantee/exporter/tree"
 )
 
-const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were refused,
-and why. Later runs that reach the same endpoint send those that wait; spantee flush
-sends them now. Those that were refused are not sent again.`
+const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were
+refused, and why. Later runs that reach the same endpoint send those that wait;
+spantee flush sends them now. Those that were refused are not sent again.`
 
 func spoolCommand() *cobra.Command {
 	var asJSON bool
@@ -98,11 +98,11 @@ func contentsOf(e spool.Entry) string {
 	return enumerate(", ", part{e.Spans, count(e.Spans, "span")}, part{metrics, "metrics"})
 }
 
-const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
-it was meant for. With --endpoint, all of them go to that URL; with --to, all spans go
-to that file. Headers and certificates are sent only to the endpoint that they were
-configured with. Without either flag, spans meant for a file wait: flush never writes
-to a path that it reads from the spool.`
+const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the
+endpoint it was meant for. With --endpoint, all of them go to that URL; with
+--to, all spans go to that file. Headers and certificates are sent only to the
+endpoint that they were configured with. Without either flag, spans meant for a
+file wait: flush never writes to a path that it reads from the spool.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config
@@ -202,12 +202,12 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirecte
 			{r.Rejected, "rejected (spantee spool shows why)", false},
 			{r.Dropped, "dropped: the receiver rejected them", false},
 		} {
-			if s := amount(f.spans); s != "" && (!quiet || !f.good) {
-				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
+			if f.spans > 0 && (!quiet || !f.good) {
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), count(f.spans, "span"), f.fate)
 			}
 		}
 		if r.Metrics > 0 {
-			fmt.Fprintf(w, "%smetrics of %s rejected\n", prefix(r.To, redirected), countProcesses(r.Metrics))
+			fmt.Fprintf(w, "%s%s rejected\n", prefix(r.To, redirected), count(r.Metrics, "metrics request"))
 		}
 		if r.Err != nil && (!quiet || !isAway(r.Err)) {
 			left = true
@@ -230,13 +230,6 @@ func reportFlush(w io.Writer, results []*exporter.Flushed, quiet bool, redirecte
 func isAway(err error) bool {
 	why, ok := errors.AsType[*exporter.UploadError](err)
 	return ok && (why.Verdict == exporter.Retryable || why.Verdict == exporter.Unreachable)
-}
-
-func countProcesses(n int) string {
-	if n == 1 {
-		return "1 process"
-	}
-	return fmt.Sprintf("%d processes", n)
 }
 
 // shown returns a destination as it may be printed.

@@ -252,7 +252,7 @@ func TestMetricsThatAreTooOld(t *testing.T) {
 	receiver.Restart()
 	receiver.Refuse(func(int) error { return status.Error(codes.InvalidArgument, "too old sample") })
 	flushed := spantee(t, env, "flush")
-	if err := flushed.Run(); err != nil || !strings.Contains(flushed.stdout.String(), "metrics of 1 process rejected") {
+	if err := flushed.Run(); err != nil || !strings.Contains(flushed.stdout.String(), "1 metrics request rejected") {
 		t.Errorf("flush: %v, %s", err, flushed.stdout.String())
 	}
 	receiver.Refuse(nil)

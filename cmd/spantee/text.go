@@ -15,8 +15,7 @@ import (
 
 // withHint returns the text of an error with its hint, if it has one.
 func withHint(err error) string {
-	var hinted *exporter.Error
-	if errors.As(err, &hinted) && hinted.Hint != "" {
+	if hinted, ok := errors.AsType[*exporter.Error](err); ok && hinted.Hint != "" {
 		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
 	}
 	return printableLines(err.Error())
@@ -37,14 +36,6 @@ func enumerate(separator string, parts ...part) string {
 		}
 	}
 	return strings.Join(list, separator)
-}
-
-// amount returns how many spans there are, "" if there are none.
-func amount(spans int) string {
-	if spans == 0 {
-		return ""
-	}
-	return count(spans, "span")
 }
 
 func count(n int, noun string) string {

@@ -22,8 +22,8 @@ import (
 
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
 other sender on this machine need no configuration, and it reads FILEs: recorded
-streams of an agent or OTLP JSON lines, which may be compressed with gzip or zstd.
-Sessions are kept on disk and shown again next time.
+streams of an agent or OTLP JSON lines, which may be compressed with gzip or
+zstd. Sessions are kept on disk and shown again next time.
 
 If a viewer is already running, view hands it the FILEs and exits.
 
@@ -72,14 +72,9 @@ func viewCommand() *cobra.Command {
 	return cmd
 }
 
-// check returns an error for an invalid flag.
-func (o *viewOptions) check() error {
-	return cmp.Or(checkAddress("--listen", o.address), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
-}
-
 // runViewer runs until Ctrl-C.
 func runViewer(o *viewOptions, files []string, stderr *os.File) error {
-	if err := o.check(); err != nil {
+	if err := cmp.Or(checkAddress("--listen", o.address), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http)); err != nil {
 		return err
 	}
 	if o.export == "" && os.Getenv(captureVariable) == "" { // who opens a file can read it; who exports one may give it away

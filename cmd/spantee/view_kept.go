@@ -32,9 +32,10 @@ func lsCommand() *cobra.Command {
 		Use:   "ls [WORD...]",
 		Short: "List the sessions that the viewer kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
-WORDs, it lists only sessions that have all of them, in the prompt, commands, output,
-errors or ids. A WORD may be the beginning of a word, a "phrase in quotes", or a field such
-as tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
+WORDs, it lists only sessions that have all of them, in the prompt, commands,
+output, errors or ids. A WORD may be the beginning of a word, a "phrase in
+quotes", or a field such as tool:shell, agent:codex, model:gpt, file:main.go or
+failed:yes.`,
 
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, listKept)
@@ -44,7 +45,8 @@ func showCommand() *cobra.Command {
 	return keptCommand(&cobra.Command{
 		Use:   "show [ID]",
 		Short: "Print a kept session as a text waterfall",
-		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
+		Long: `show prints the latest session that the viewer kept, or the one whose trace id
+begins with ID.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Usage(fmt.Errorf("unexpected argument %q (want one ID: spantee show ID)", args[1]))

@@ -29,7 +29,7 @@ type Settings struct {
 	timeout     time.Duration
 	tls         tlsFiles
 	userAgent   string
-	signal      string // as in a Config
+	signal      string // traces or metrics
 	bare        bool   // no variable is read
 
 	list    []Setting
@@ -74,7 +74,7 @@ func (e *SettingError) Describe(name string) string {
 // returns an error, which may be a *[SettingError], the settings are good for
 // List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
-	s := &Settings{userAgent: cfg.UserAgent, signal: cfg.Signal, bare: cfg.IgnoreEnvironment}
+	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, "traces"), bare: cfg.IgnoreEnvironment}
 	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders} {
 		if err := read(cfg); err != nil {
 			return s, err
@@ -100,12 +100,9 @@ func (s *Settings) Destination() spool.Destination {
 	return spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String()}
 }
 
-// signalName returns the name of the signal in the path of an HTTP endpoint.
-func (s *Settings) signalName() string { return cmp.Or(s.signal, "traces") }
-
 // prefix returns the prefix of the signal's variables.
 func (s *Settings) prefix() string {
-	return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(s.signalName()) + "_"
+	return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(s.signal) + "_"
 }
 
 // plainSettings returns settings for a destination that the environment does not
@@ -233,7 +230,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		}
 	}
 	if s.protocol != "grpc" && from.variable != s.prefix()+"ENDPOINT" { // the signal's own endpoint is used verbatim
-		u = u.JoinPath("v1", s.signalName())
+		u = u.JoinPath("v1", s.signal)
 	}
 	s.endpoint = u
 	if cfg.Endpoint == "" && from.variable == "" {
@@ -310,7 +307,7 @@ func (s *Settings) readHeaders(cfg Config) error {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if from.value = name; !s.canSend(name, value) {
 			from.value = cmp.Or(name, " ")
-			return from.invalid("want a name and a value that " + s.protocolName() + " can carry")
+			return from.invalid("want a name and a value that " + s.protocol + " can carry")
 		}
 		s.headers[name], sources[name] = value, from
 		return nil
@@ -363,13 +360,6 @@ func (s *Settings) canSend(name, value string) bool {
 	}
 	return name != "" && strings.Trim(name, characters) == "" && !slices.Contains(reserved, name) &&
 		strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r > last }) < 0
-}
-
-func (s *Settings) protocolName() string {
-	if s.protocol == "grpc" {
-		return "gRPC"
-	}
-	return "HTTP"
 }
 
 func (s *Settings) readCompression() {

@@ -7,118 +7,52 @@ import (
 	"strings"
 )
 
-// A ciSystem is recognized by a variable it sets in every job. Each row of attributes is an
-// attribute of the CI/CD and VCS conventions and the values it may have. The first value
-// counts of which all variables are set. ${NAME:+text} is text if NAME is set.
-type ciSystem struct {
-	marker     string
-	attributes [][]string
+// ciMarkers are variables of which a CI system sets one in every job: GitHub Actions, GitLab,
+// Buildkite, CircleCI, Azure Pipelines and Jenkins.
+var ciMarkers = []string{"GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "CIRCLECI", "TF_BUILD", "JENKINS_URL"}
+
+// ciAttributes are attributes of the CI/CD and VCS conventions, each with the values that it may
+// have. The first value counts of which all variables are set. ${NAME:+text} is text if NAME is set,
+// for variables that others may set, too.
+var ciAttributes = [][]string{
+	{"cicd.pipeline.name", "$GITHUB_WORKFLOW", "$CI_PIPELINE_NAME", "$CI_PROJECT_PATH", "$BUILDKITE_PIPELINE_SLUG", "$CIRCLE_PROJECT_REPONAME", "$BUILD_DEFINITIONNAME", "${JENKINS_URL:+$JOB_NAME}"},
+	{"cicd.pipeline.run.id", "$GITHUB_RUN_ID", "$CI_PIPELINE_ID", "$BUILDKITE_BUILD_ID", "$CIRCLE_WORKFLOW_ID", "$BUILD_BUILDID", "${JENKINS_URL:+$BUILD_ID}"},
+	{
+		"cicd.pipeline.run.url.full", "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID", "$CI_PIPELINE_URL", "$BUILDKITE_BUILD_URL",
+		"$SYSTEM_COLLECTIONURI$SYSTEM_TEAMPROJECT/_build/results?buildId=$BUILD_BUILDID", "${JENKINS_URL:+$BUILD_URL}",
+	},
+	{"cicd.pipeline.task.name", "$GITHUB_JOB", "$CI_JOB_NAME", "$BUILDKITE_LABEL", "$CIRCLE_JOB", "$SYSTEM_JOBDISPLAYNAME", "${JENKINS_URL:+$STAGE_NAME}"},
+	{"cicd.pipeline.task.run.id", "$CI_JOB_ID", "$BUILDKITE_JOB_ID", "$CIRCLE_WORKFLOW_JOB_ID", "$SYSTEM_JOBID"},
+	{"cicd.pipeline.task.run.url.full", "$CI_JOB_URL", "$CIRCLE_BUILD_URL"},
+	{"cicd.worker.id", "$CI_RUNNER_ID", "$BUILDKITE_AGENT_ID", "${TF_BUILD:+$AGENT_ID}"},
+	{"cicd.worker.name", "$RUNNER_NAME", "$CI_RUNNER_DESCRIPTION", "$BUILDKITE_AGENT_NAME", "${TF_BUILD:+$AGENT_NAME}", "${JENKINS_URL:+$NODE_NAME}"},
+	{"vcs.provider.name", "${GITHUB_ACTIONS:+github}", "${GITLAB_CI:+gitlab}"},
+	{"vcs.owner.name", "$GITHUB_REPOSITORY_OWNER", "$CI_PROJECT_NAMESPACE", "$CIRCLE_PROJECT_USERNAME"},
+	{"vcs.repository.name", "$GITHUB_REPOSITORY", "$CI_PROJECT_NAME", "$CIRCLE_PROJECT_REPONAME", "$BUILD_REPOSITORY_NAME"},
+	{"vcs.repository.url.full", "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY", "$CI_PROJECT_URL", "$BUILDKITE_REPO", "$CIRCLE_REPOSITORY_URL", "$BUILD_REPOSITORY_URI", "${JENKINS_URL:+$GIT_URL}"},
+	{
+		"vcs.ref.head.name", "$GITHUB_HEAD_REF", "$GITHUB_REF_NAME", "$CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "$CI_COMMIT_REF_NAME", "$BUILDKITE_BRANCH", "$CIRCLE_BRANCH", "$CIRCLE_TAG",
+		"$SYSTEM_PULLREQUEST_SOURCEBRANCH", "$BUILD_SOURCEBRANCH", "${JENKINS_URL:+$CHANGE_BRANCH}", "${JENKINS_URL:+$BRANCH_NAME}", "${JENKINS_URL:+$GIT_BRANCH}",
+	},
+	{"vcs.ref.head.revision", "$GITHUB_SHA", "$CI_COMMIT_SHA", "$BUILDKITE_COMMIT", "$CIRCLE_SHA1", "$BUILD_SOURCEVERSION", "${JENKINS_URL:+$GIT_COMMIT}"},
+	{"vcs.ref.head.type", "$GITHUB_REF_TYPE", "${CI_COMMIT_TAG:+tag}", "${GITLAB_CI:+branch}", "${BUILDKITE_TAG:+tag}", "${BUILDKITE:+branch}", "${CIRCLE_TAG:+tag}", "${CIRCLECI:+branch}"},
+	{"vcs.ref.base.name", "$GITHUB_BASE_REF", "$CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "$BUILDKITE_PULL_REQUEST_BASE_BRANCH", "$SYSTEM_PULLREQUEST_TARGETBRANCH", "${JENKINS_URL:+$CHANGE_TARGET}"},
+	{
+		"vcs.change.id", "$GITHUB_REF", "$CI_MERGE_REQUEST_IID", "$BUILDKITE_PULL_REQUEST", "$CIRCLE_PR_NUMBER",
+		"$SYSTEM_PULLREQUEST_PULLREQUESTNUMBER", "$SYSTEM_PULLREQUEST_PULLREQUESTID", "${JENKINS_URL:+$CHANGE_ID}",
+	},
 }
 
-var ciSystems = []ciSystem{
-	{"GITHUB_ACTIONS", [][]string{
-		{"cicd.pipeline.name", "$GITHUB_WORKFLOW"},
-		{"cicd.pipeline.run.id", "$GITHUB_RUN_ID"},
-		{"cicd.pipeline.run.url.full", "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID"},
-		{"cicd.pipeline.task.name", "$GITHUB_JOB"},
-		{"cicd.worker.name", "$RUNNER_NAME"},
-		{"vcs.provider.name", "github"},
-		{"vcs.owner.name", "$GITHUB_REPOSITORY_OWNER"},
-		{"vcs.repository.name", "$GITHUB_REPOSITORY"},
-		{"vcs.repository.url.full", "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY"},
-		{"vcs.ref.head.name", "$GITHUB_HEAD_REF", "$GITHUB_REF_NAME"},
-		{"vcs.ref.head.revision", "$GITHUB_SHA"},
-		{"vcs.ref.head.type", "$GITHUB_REF_TYPE"},
-		{"vcs.ref.base.name", "$GITHUB_BASE_REF"},
-		{"vcs.change.id", "$GITHUB_REF"},
-	}},
-	{"GITLAB_CI", [][]string{
-		{"cicd.pipeline.name", "$CI_PIPELINE_NAME", "$CI_PROJECT_PATH"},
-		{"cicd.pipeline.run.id", "$CI_PIPELINE_ID"},
-		{"cicd.pipeline.run.url.full", "$CI_PIPELINE_URL"},
-		{"cicd.pipeline.task.name", "$CI_JOB_NAME"},
-		{"cicd.pipeline.task.run.id", "$CI_JOB_ID"},
-		{"cicd.pipeline.task.run.url.full", "$CI_JOB_URL"},
-		{"cicd.worker.id", "$CI_RUNNER_ID"},
-		{"cicd.worker.name", "$CI_RUNNER_DESCRIPTION"},
-		{"vcs.provider.name", "gitlab"},
-		{"vcs.owner.name", "$CI_PROJECT_NAMESPACE"},
-		{"vcs.repository.name", "$CI_PROJECT_NAME"},
-		{"vcs.repository.url.full", "$CI_PROJECT_URL"},
-		{"vcs.ref.head.name", "$CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "$CI_COMMIT_REF_NAME"},
-		{"vcs.ref.head.revision", "$CI_COMMIT_SHA"},
-		{"vcs.ref.head.type", "${CI_COMMIT_TAG:+tag}", "branch"},
-		{"vcs.ref.base.name", "$CI_MERGE_REQUEST_TARGET_BRANCH_NAME"},
-		{"vcs.change.id", "$CI_MERGE_REQUEST_IID"},
-	}},
-	{"BUILDKITE", [][]string{
-		{"cicd.pipeline.name", "$BUILDKITE_PIPELINE_SLUG"},
-		{"cicd.pipeline.run.id", "$BUILDKITE_BUILD_ID"},
-		{"cicd.pipeline.run.url.full", "$BUILDKITE_BUILD_URL"},
-		{"cicd.pipeline.task.name", "$BUILDKITE_LABEL"},
-		{"cicd.pipeline.task.run.id", "$BUILDKITE_JOB_ID"},
-		{"cicd.worker.id", "$BUILDKITE_AGENT_ID"},
-		{"cicd.worker.name", "$BUILDKITE_AGENT_NAME"},
-		{"vcs.repository.url.full", "$BUILDKITE_REPO"},
-		{"vcs.ref.head.name", "$BUILDKITE_BRANCH"},
-		{"vcs.ref.head.revision", "$BUILDKITE_COMMIT"},
-		{"vcs.ref.head.type", "${BUILDKITE_TAG:+tag}", "branch"},
-		{"vcs.ref.base.name", "$BUILDKITE_PULL_REQUEST_BASE_BRANCH"},
-		{"vcs.change.id", "$BUILDKITE_PULL_REQUEST"},
-	}},
-	{"JENKINS_URL", [][]string{
-		{"cicd.pipeline.name", "$JOB_NAME"},
-		{"cicd.pipeline.run.id", "$BUILD_ID"},
-		{"cicd.pipeline.run.url.full", "$BUILD_URL"},
-		{"cicd.pipeline.task.name", "$STAGE_NAME"},
-		{"cicd.worker.name", "$NODE_NAME"},
-		{"vcs.repository.url.full", "$GIT_URL"},
-		{"vcs.ref.head.name", "$CHANGE_BRANCH", "$BRANCH_NAME", "$GIT_BRANCH"},
-		{"vcs.ref.head.revision", "$GIT_COMMIT"},
-		{"vcs.ref.base.name", "$CHANGE_TARGET"},
-		{"vcs.change.id", "$CHANGE_ID"},
-	}},
-	{"CIRCLECI", [][]string{
-		{"cicd.pipeline.name", "$CIRCLE_PROJECT_REPONAME"},
-		{"cicd.pipeline.run.id", "$CIRCLE_WORKFLOW_ID"},
-		{"cicd.pipeline.task.name", "$CIRCLE_JOB"},
-		{"cicd.pipeline.task.run.id", "$CIRCLE_WORKFLOW_JOB_ID"},
-		{"cicd.pipeline.task.run.url.full", "$CIRCLE_BUILD_URL"},
-		{"vcs.owner.name", "$CIRCLE_PROJECT_USERNAME"},
-		{"vcs.repository.name", "$CIRCLE_PROJECT_REPONAME"},
-		{"vcs.repository.url.full", "$CIRCLE_REPOSITORY_URL"},
-		{"vcs.ref.head.name", "$CIRCLE_BRANCH", "$CIRCLE_TAG"},
-		{"vcs.ref.head.revision", "$CIRCLE_SHA1"},
-		{"vcs.ref.head.type", "${CIRCLE_TAG:+tag}", "branch"},
-		{"vcs.change.id", "$CIRCLE_PR_NUMBER"},
-	}},
-	{"TF_BUILD", [][]string{ // Azure Pipelines
-		{"cicd.pipeline.name", "$BUILD_DEFINITIONNAME"},
-		{"cicd.pipeline.run.id", "$BUILD_BUILDID"},
-		{"cicd.pipeline.run.url.full", "$SYSTEM_COLLECTIONURI$SYSTEM_TEAMPROJECT/_build/results?buildId=$BUILD_BUILDID"},
-		{"cicd.pipeline.task.name", "$SYSTEM_JOBDISPLAYNAME"},
-		{"cicd.pipeline.task.run.id", "$SYSTEM_JOBID"},
-		{"cicd.worker.id", "$AGENT_ID"},
-		{"cicd.worker.name", "$AGENT_NAME"},
-		{"vcs.repository.name", "$BUILD_REPOSITORY_NAME"},
-		{"vcs.repository.url.full", "$BUILD_REPOSITORY_URI"},
-		{"vcs.ref.head.name", "$SYSTEM_PULLREQUEST_SOURCEBRANCH", "$BUILD_SOURCEBRANCH"},
-		{"vcs.ref.head.revision", "$BUILD_SOURCEVERSION"},
-		{"vcs.ref.base.name", "$SYSTEM_PULLREQUEST_TARGETBRANCH"},
-		{"vcs.change.id", "$SYSTEM_PULLREQUEST_PULLREQUESTNUMBER", "$SYSTEM_PULLREQUEST_PULLREQUESTID"},
-	}},
-}
-
-// detectCI reads the attributes of the job from the first CI system found.
+// detectCI reads the attributes of the job.
 func detectCI(set func(key, value string)) {
-	i := slices.IndexFunc(ciSystems, func(ci ciSystem) bool {
-		v := os.Getenv(ci.marker)
+	isSet := func(marker string) bool {
+		v := os.Getenv(marker)
 		return v != "" && !strings.EqualFold(v, "false")
-	})
-	if i < 0 {
+	}
+	if !slices.ContainsFunc(ciMarkers, isSet) {
 		return
 	}
-	for _, a := range ciSystems[i].attributes {
+	for _, a := range ciAttributes {
 		for _, template := range a[1:] {
 			if value := normalize(a[0], expand(template)); value != "" {
 				set(a[0], value)
@@ -136,7 +70,7 @@ func expand(template string) string {
 		v := os.Getenv(name)
 		complete = complete && v != ""
 		if conditional {
-			return text
+			return os.ExpandEnv(text)
 		}
 		return v
 	})

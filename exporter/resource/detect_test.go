@@ -58,6 +58,7 @@ func TestCI(t *testing.T) {
 			map[string]string{
 				"GITLAB_CI": "true", "CI_PROJECT_PATH": "acme/shop", "CI_PIPELINE_ID": "1", "CI_PIPELINE_URL": "https://gitlab.com/acme/shop/-/pipelines/1",
 				"CI_JOB_NAME": "fix", "CI_JOB_ID": "2", "CI_PROJECT_URL": "https://gitlab.com/acme/shop", "CI_PROJECT_NAME": "shop", "CI_COMMIT_REF_NAME": "v1", "CI_COMMIT_TAG": "v1",
+				"NODE_NAME": "not GitLab's", "AGENT_NAME": "nor this one",
 			},
 			map[string]string{
 				"cicd.pipeline.name": "acme/shop", "cicd.pipeline.run.id": "1", "cicd.pipeline.run.url.full": "https://gitlab.com/acme/shop/-/pipelines/1",

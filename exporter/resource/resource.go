@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -63,30 +64,18 @@ func New(from Sources, keysAndValues ...string) (*resourcepb.Resource, error) {
 			}},
 		})
 	}
-	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
-	if from.Environment && len(wrong) > 0 {
-		err = &exporter.Error{Err: fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), Hint: "want key=value,key=value"}
+	if list := os.Getenv("OTEL_RESOURCE_ATTRIBUTES"); from.Environment && strings.TrimSpace(list) != "" {
+		if wrong := slices.DeleteFunc(strings.Split(list, ","), isAttribute); len(wrong) > 0 {
+			err = &exporter.Error{Err: fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES %q", strings.Join(wrong, ",")), Hint: "want key=value,key=value"}
+		}
 	}
 	return out, err
 }
 
-// malformedAttributes returns what is wrong with a list. The SDK drops a pair without a
-// key or a value, and keeps an invalid escape verbatim.
-func malformedAttributes(list string) (wrong []string) {
-	if strings.TrimSpace(list) == "" {
-		return nil
-	}
-	for pair := range strings.SplitSeq(list, ",") {
-		key, value, ok := strings.Cut(pair, "=")
-		_, err := url.PathUnescape(value)
-		switch {
-		case !ok:
-			wrong = append(wrong, "missing value: ["+pair+"]")
-		case strings.TrimSpace(key) == "":
-			wrong = append(wrong, "missing key: ["+pair+"]")
-		case err != nil:
-			wrong = append(wrong, "invalid escape: ["+pair+"]")
-		}
-	}
-	return wrong
+// isAttribute reports whether a pair has a key and a value. The SDK drops others, and keeps an
+// invalid escape verbatim.
+func isAttribute(pair string) bool {
+	key, value, ok := strings.Cut(pair, "=")
+	_, err := url.PathUnescape(value)
+	return ok && strings.TrimSpace(key) != "" && err == nil
 }

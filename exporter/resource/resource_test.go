@@ -33,15 +33,15 @@ func TestResource(t *testing.T) {
 		{name: "both", service: "mine", attrs: "service.name=other", want: "host.name=HOST service.name=mine "},
 		{
 			name: "malformed", attrs: "a=1,b,c=3", want: "a=1 c=3 host.name=HOST service.name=agent ",
-			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: missing value: [b]",
+			err: "invalid $OTEL_RESOURCE_ATTRIBUTES \"b\"",
 		},
 		{
 			name: "bad escape", attrs: "a=%zz", want: "a=%zz host.name=HOST service.name=agent ",
-			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: invalid escape: [a=%zz]",
+			err: "invalid $OTEL_RESOURCE_ATTRIBUTES \"a=%zz\"",
 		},
 		{
 			name: "no key", attrs: "a=1,=2", want: "a=1 host.name=HOST service.name=agent ",
-			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: missing key: [=2]",
+			err: "invalid $OTEL_RESOURCE_ATTRIBUTES \"=2\"",
 		},
 		{name: "not UTF-8", attrs: "a=%ff", want: "a=\uFFFD host.name=HOST service.name=agent "},
 	}

@@ -1,6 +1,5 @@
-// Package cli adds to cobra what spantee's commands need: errors in one form, suggestions for
-// typing errors, help whose flags are in groups, completion of flags' values, and types of
-// flags.
+// Package cli adds to cobra what spantee's commands need: errors in one form, help whose flags
+// are in groups, completion of flags' values, and types of flags.
 package cli
 
 import (
@@ -63,19 +62,20 @@ func CheckNotNegative(cmd *cobra.Command) error {
 }
 
 // UnknownCommand returns an error for what looks like a command's name with a typing error,
-// nil otherwise.
+// nil otherwise. A name that is far from all others, such as an agent's, is no typing error.
 func UnknownCommand(root *cobra.Command, typed string) error {
-	meant := nearest(typed, commandNames(root))
-	if meant == "" {
+	root.SuggestionsMinimumDistance = min(2, len(typed)/2)
+	meant := root.SuggestionsFor(typed)
+	if len(meant) == 0 {
 		return nil
 	}
-	return Usage(didYouMean(fmt.Errorf("unknown command %q", typed), root.Name()+" "+meant))
+	return &exporter.Error{Err: Usage(fmt.Errorf("unknown command %q", typed)), Hint: "did you mean " + root.Name() + " " + meant[0] + "?"}
 }
 
-// unknownFlag adds to the error for an unknown flag which one may be meant, or whose it is.
+// unknownFlag adds to the error for an unknown flag whose it is.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
+	if !ok {
 		return err
 	}
 	name := unknown.GetSpecifiedName()
@@ -85,65 +85,8 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 			owners = append(owners, c.CommandPath())
 		}
 	}
-	if len(owners) > 0 {
-		return &exporter.Error{Err: err, Hint: "a flag of " + strings.Join(owners, ", ")}
-	}
-	if meant := nearest(name, flagNames(cmd)); meant != "" {
-		return didYouMean(err, "--"+meant)
-	}
-	return err
-}
-
-// didYouMean adds a hint to an error, unless meant is empty.
-func didYouMean(err error, meant string) error {
-	if meant == "" {
+	if len(owners) == 0 {
 		return err
 	}
-	return &exporter.Error{Err: err, Hint: "did you mean " + meant + "?"}
-}
-
-// nearest returns the name that was meant by one with a typing error, or of which somebody
-// typed the beginning, "" if there is none. It lets cobra compare them as commands.
-func nearest(typed string, names []string) string {
-	for distance := 1; distance <= max(1, len(typed)/2); distance++ {
-		all := &cobra.Command{SuggestionsMinimumDistance: distance}
-		for _, name := range names {
-			if distance <= max(1, len(name)/2) {
-				all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-			}
-		}
-		if found := all.SuggestionsFor(typed); len(found) > 0 {
-			return found[0]
-		}
-	}
-	return ""
-}
-
-// commandNames returns the names of what help describes.
-func commandNames(root *cobra.Command) (names []string) {
-	for _, cmd := range root.Commands() {
-		if !cmd.Hidden {
-			names = append(names, cmd.Name())
-		}
-	}
-	return names
-}
-
-func flagNames(cmd *cobra.Command) (names []string) {
-	for _, f := range FlagsOf(cmd.Flags().VisitAll) {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-// commandOf returns the command that args name, root for none.
-func commandOf(root *cobra.Command, args []string) (*cobra.Command, error) {
-	if len(args) == 0 {
-		return root, nil
-	}
-	found, _, err := root.Find(args)
-	if err != nil || found == root {
-		return nil, Usage(didYouMean(fmt.Errorf("unknown command %q", args[0]), nearest(args[0], commandNames(root))))
-	}
-	return found, nil
+	return &exporter.Error{Err: err, Hint: "a flag of " + strings.Join(owners, ", ")}
 }

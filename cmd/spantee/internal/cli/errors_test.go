@@ -11,19 +11,29 @@ import (
 )
 
 // A name that is far from all others, such as an agent's, is no typing error.
-func TestNearest(t *testing.T) {
-	names := []string{"completion", "doctor", "exec", "flush", "follow", "help", "ls", "replay", "rm", "show", "spool", "view"}
+func TestUnknownCommand(t *testing.T) {
+	root := &cobra.Command{Use: "root"}
+	for _, name := range []string{"completion", "doctor", "exec", "flush", "follow", "help", "ls", "replay", "rm", "show", "spool", "view"} {
+		root.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
 	for typed, want := range map[string]string{
 		"rplay": "replay", "veiw": "view", "doc": "doctor", "shwo": "show", "exce": "exec", "flow": "follow", "lss": "ls",
 		"pi": "", "cursor-agent": "", "npx": "", "x": "",
 	} {
-		if got := nearest(typed, names); got != want {
+		got := ""
+		if hinted, ok := errors.AsType[*exporter.Error](UnknownCommand(root, typed)); ok {
+			got = hinted.Hint
+		}
+		if want != "" {
+			want = "did you mean root " + want + "?"
+		}
+		if got != want {
 			t.Errorf("%s: %q, want %q", typed, got, want)
 		}
 	}
 	for _, agent := range mapping.Agents {
-		if got := nearest(agent, names); got != "" {
-			t.Errorf("%s was taken for %s", agent, got)
+		if err := UnknownCommand(root, agent); err != nil {
+			t.Errorf("%s: %v", agent, err)
 		}
 	}
 }
@@ -32,7 +42,7 @@ func TestFlagErrors(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--keep=x":   `invalid --keep "x" (want one or two)`,
 		"--wait=x":   `invalid --wait "x" (want a duration such as 2s)`,
-		"--kep=one":  "unknown flag: --kep (did you mean --keep?)",
+		"--kep=one":  "unknown flag: --kep",
 		"--other":    "unknown flag: --other (a flag of root sub)",
 		"--nonesuch": "unknown flag: --nonesuch",
 		"--keep":     "flag needs an argument: --keep",

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -42,12 +42,16 @@ func (h Help) AddTo(root *cobra.Command) {
 		case "help":
 			cmd.Long = "help describes a command. spantee help flags describes all flags of the filter."
 			cmd.Args = func(_ *cobra.Command, args []string) error {
-				_, err := commandOf(root, args)
-				return err
+				if found, _, err := root.Find(args); len(args) == 0 || err == nil && found != root {
+					return nil
+				}
+				return cmp.Or(UnknownCommand(root, args[0]), Usage(fmt.Errorf("unknown command %q", args[0])))
 			}
 			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-				if len(args) == 0 {
-					names = commandNames(root)
+				for _, topic := range root.Commands() {
+					if len(args) == 0 && !topic.Hidden {
+						names = append(names, topic.Name())
+					}
 				}
 				return names, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -68,7 +72,7 @@ func (h Help) print(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(w, h.Variables)
 		return
 	}
-	fmt.Fprintf(w, "%s\n\nUsage:\n", fill(cmd.Long))
+	fmt.Fprintf(w, "%s\n\nUsage:\n", strings.TrimSpace(cmd.Long))
 	if cmd.Runnable() {
 		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
 	}
@@ -83,7 +87,12 @@ func (h Help) print(cmd *cobra.Command, _ []string) {
 	if cmd == root {
 		basic := strings.Fields(h.Basic)
 		Help{}.printFlags(w, cmd, func(name string) bool { return slices.Contains(basic, name) })
-		names := slices.DeleteFunc(flagNames(root), func(name string) bool { return name == "help" })
+		var names []string
+		for _, f := range FlagsOf(root.Flags().VisitAll) {
+			if f.Name != "help" {
+				names = append(names, f.Name)
+			}
+		}
 		fmt.Fprintf(w, "\nspantee help flags describes all flags:\n%s\n", indented(names))
 		return
 	}
@@ -130,50 +139,14 @@ func (h Help) printFlags(w io.Writer, cmd *cobra.Command, wanted func(name strin
 
 // indented returns the names of flags in indented lines.
 func indented(flags []string) string {
-	lines := fillWidth("--"+strings.Join(flags, " --"), Width-2)
-	return "  " + strings.ReplaceAll(lines, "\n", "\n  ")
-}
-
-// fill makes the lines of paragraphs as long as they may be. Indented lines are left as they
-// are, but a tab takes two columns.
-func fill(text string) string {
-	var filled []string
-	paragraph := ""
-	end := func() {
-		if paragraph != "" {
-			filled = append(filled, fillWidth(paragraph, Width))
+	lines := []string{" "}
+	for _, name := range flags {
+		last := &lines[len(lines)-1]
+		if len(*last)+len(" --")+len(name) > Width {
+			lines = append(lines, " ")
+			last = &lines[len(lines)-1]
 		}
-		paragraph = ""
+		*last += " --" + name
 	}
-	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-		if line == "" || strings.TrimLeft(line, " \t") != line {
-			end()
-			filled = append(filled, strings.ReplaceAll(line, "\t", "  "))
-			continue
-		}
-		paragraph += line + "\n"
-	}
-	end()
-	return strings.Join(filled, "\n")
-}
-
-// fillWidth breaks a text into lines of at most width columns.
-func fillWidth(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column == 0:
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
 )
 
 // OneOf is a flag whose value is one of a few words.
@@ -37,35 +38,25 @@ func ParseSize(text string) (bytes int64, ok bool) {
 	return int64(n), err == nil && n <= math.MaxInt64
 }
 
-// Since is a flag whose value is a time: a date, or a duration before now.
-type Since struct {
-	time.Time
-	text string
-}
-
-func (f *Since) String() string { return f.text }
-
-// Type makes Since a flag.
-func (f *Since) Type() string { return "since" }
-
-// Set takes a date or a duration.
-func (f *Since) Set(text string) error {
-	f.text = text
-	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			f.Time = t
-			return nil
+// AddSince adds the flag --since, whose value is a time: a date, or a duration before now.
+func AddSince(flags *pflag.FlagSet, since *time.Time, usage string) {
+	flags.Func("since", usage, func(text string) error {
+		for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
+			if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+				*since = t
+				return nil
+			}
 		}
-	}
-	day := time.Duration(1)
-	hours := text
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		hours, day = days+"h", 24
-	}
-	d, err := time.ParseDuration(hours)
-	if err != nil || d < 0 {
-		return errors.New("a date such as 2026-11-01, or a duration such as 7d or 12h")
-	}
-	f.Time = time.Now().Add(-d * day)
-	return nil
+		day := time.Duration(1)
+		hours := text
+		if days, ok := strings.CutSuffix(text, "d"); ok {
+			hours, day = days+"h", 24
+		}
+		d, err := time.ParseDuration(hours)
+		if err != nil || d < 0 {
+			return errors.New("a date such as 2026-11-01, or a duration such as 7d or 12h")
+		}
+		*since = time.Now().Add(-d * day)
+		return nil
+	})
 }

@@ -15,6 +15,3 @@ func setDefault(s syscall.Signal) bool {
 	}
 	return true
 }
-
-// LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
-func LowLimits() []string { return nil }

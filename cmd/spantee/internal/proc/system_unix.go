@@ -114,8 +114,8 @@ func SignalName(s os.Signal) string {
 // IsBrokenPipe reports whether a write failed because nobody reads any more.
 func IsBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// dieBy ends the process as the signal would have, so that a shell sees 130,
-// 143 or 141.
+// dieBy ends the process as the signal would have. Of signals that Go does not leave to the
+// system, it exits with the status that a shell shows, such as 141.
 func dieBy(s os.Signal) {
 	signal.Reset(s)
 	sig := s.(syscall.Signal)
@@ -125,24 +125,7 @@ func dieBy(s os.Signal) {
 			select {} // until the signal arrives
 		}
 	}
-	if sig == BrokenPipe {
-		breakStdout()
-	}
 	os.Exit(128 + int(sig))
-}
-
-// breakStdout ends the process with SIGPIPE. Go's runtime ignores a SIGPIPE sent by
-// kill, but dies of one caused by a write to stdout. It writes to a pipe of its
-// own, because the real one may have been opened for reading again.
-func breakStdout() {
-	r, w, err := os.Pipe()
-	if err != nil || unix.Dup2(int(w.Fd()), 1) != nil {
-		return
-	}
-	if r.Fd() != 1 { // r is 1 if stdout was closed; then dup2 has closed r
-		r.Close()
-	}
-	_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
 }
 
 // setGroup gives a process a group of its own, so that the whole group can be

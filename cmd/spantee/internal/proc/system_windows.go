@@ -38,13 +38,7 @@ func IsBrokenPipe(err error) bool {
 	return errors.Is(err, syscall.ERROR_BROKEN_PIPE) || errors.Is(err, errorNoData)
 }
 
-func dieBy(s os.Signal) {
-	code := 128
-	if sig, ok := s.(syscall.Signal); ok {
-		code += int(sig)
-	}
-	os.Exit(code)
-}
+func dieBy(s os.Signal) { os.Exit(Status{Signal: s}.ShellStatus()) }
 
 // InForeground is always true: Windows has no job control.
 func InForeground(*os.File) bool { return true }
@@ -55,6 +49,3 @@ func setGroup(*exec.Cmd, *os.File) {}
 func hasGroup(*os.Process) bool { return false }
 
 func endProcess(p *os.Process, _ bool, _ time.Duration) { _ = p.Kill() }
-
-// LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
-func LowLimits() []string { return nil }

@@ -67,9 +67,3 @@ func ratioSampler(arg string, problem func(error)) Sampler {
 func (s Sampler) Keeps(id trace.TraceID) bool {
 	return s.ratio == nil || s.ratio.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: id}).Decision == sdk.RecordAndSample
 }
-
-// KeepsHex is Keeps for a trace id in hexadecimal.
-func (s Sampler) KeepsHex(id string) bool {
-	trace, err := trace.TraceIDFromHex(id)
-	return err == nil && s.Keeps(trace)
-}

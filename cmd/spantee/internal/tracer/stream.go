@@ -55,7 +55,7 @@ type Span struct {
 	Agent   string
 	TraceID trace.TraceID
 	From    *spool.Origin // the agent as a service
-	EndsRun bool                 // it is the run's root
+	EndsRun bool          // it is the run's root
 
 	facts   runs.Span
 	decoded bool
@@ -110,10 +110,10 @@ type Stream struct {
 	Open func(now time.Time) iter.Seq[mapping.Output]
 
 	cfg     Config
-	now     time.Time // when the current bytes came
+	now     time.Time                // when the current bytes came
 	origins map[string]*spool.Origin // by agent
 	span    Span                     // the current one
-	bytes   int       // of the spans that have ended in the current piece
+	bytes   int                      // of the spans that have ended in the current piece
 	emitted atomic.Int64
 	last    taken
 }
