@@ -135,9 +135,9 @@ type Run struct {
 	Version   string `json:"version"`
 	Model     string `json:"model"`
 	ErrorType string `json:"error_type"` // "" if it succeeded
-	Slowest   string `json:"slowest"`    // what most of the time went to, in words; "" if unknown
+	Slowest   string `json:"slowest"`    // Time in words, with each tool; "" if unknown
 	Totals
-	Longest   []Share    `json:"longest"` // at most maxLongest, the longest first
+	Longest   []Share    `json:"longest"` // of Time, at most maxLongest, the longest first
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
 
@@ -159,7 +159,7 @@ type FailedTool struct {
 // model call.
 type Model = runs.Model
 
-// A Share is a part of a run's time, on its critical path.
+// A Share is the part of Time that went to steps of one name: of all calls of a tool, say.
 type Share = runs.Share
 
 // A Subagent is an agent that another agent called, whose steps the stream shows.

@@ -18,7 +18,7 @@ const (
 	maxRuns        = 1000 // further runs count only in the totals
 	maxSubagents   = 1000 // of a run
 	maxDelay       = 1e12 // of a retry, in milliseconds
-	maxLongest     = 8    // parts of a run's time
+	maxLongest     = 8    // steps of a run
 	maxFailedTools = 50   // of a run
 	maxFailures    = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
@@ -52,7 +52,6 @@ type record struct {
 	retryMillis      int64
 	timeline         runs.Timeline
 	account          runs.Account
-	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
 	failed           []failedTool // the first maxFailedTools
@@ -251,9 +250,6 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	if longest := r.timeline.Longest(maxLongest); len(longest) > 0 {
-		r.longest = longest
-	}
 	if account := r.timeline.Account(); account.Total > 0 {
 		r.account = account
 	}
@@ -303,7 +299,7 @@ func (r *Recorder) Unpriced() []string {
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: append([]Share{}, r.longest...),
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: r.account.Longest(maxLongest),
 		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end
