@@ -60,7 +60,6 @@ type Identity struct {
 // Counts are the counts of a run's spans.
 type Counts struct {
 	Spans      int `json:"spans"`
-	Errors     int `json:"errors"`
 	Turns      int `json:"turns"`
 	Tools      int `json:"tools"`
 	ToolErrors int `json:"toolErrors"`
@@ -88,9 +87,6 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 	r.End = max(r.End, s.End)
 	r.Spans++
-	if s.Failed {
-		r.Errors++
-	}
 
 	// Of several agents the outermost began first.
 	isRoot = s.MayBeRoot() && (!r.Rooted || s.Start < r.rootStart || s.Start == r.rootStart && len(s.Parent) == 0)
@@ -225,6 +221,10 @@ func (r *Run) tool(s *Span) int32 {
 	}
 	return int32(i)
 }
+
+// Failed reports whether something failed: the run or a tool. Whatever else fails, such as a hook
+// or a model call, is not an error of the run.
+func (r *Run) Failed() bool { return r.Failure != "" || r.ToolErrors > 0 }
 
 // Usage returns the usage of the run, preferably as the root states it.
 func (r *Run) Usage() Usage {

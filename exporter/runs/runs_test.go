@@ -235,7 +235,7 @@ func TestRun(t *testing.T) {
 	want := &runs.Run{
 		Identity: runs.Identity{Name: "invoke_agent cursor-agent", Agent: "cursor-agent", Model: "small"}, Start: 1e9, End: 20e9, Rooted: true,
 		ErrorType: "error_max_turns", Failure: "error_max_turns", Stated: runs.Stated{Retries: 2, ModelTime: 1500 * time.Millisecond},
-		Counts: runs.Counts{Spans: 8, Errors: 3, Turns: 1, Tools: 3, ToolErrors: 1}, Failures: map[string]int{"failure": 1},
+		Counts: runs.Counts{Spans: 8, Turns: 1, Tools: 3, ToolErrors: 1}, Failures: map[string]int{"failure": 1},
 		ToolNames:  []string{"task", "shell"},
 		Calls:      []runs.Call{{0, false, 2 * time.Second}, {1, true, time.Second}, {1, false, 3 * time.Second}},
 		FirstChunk: 250 * time.Millisecond,

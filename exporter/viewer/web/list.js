@@ -137,7 +137,7 @@ export function listView({ main, signal, address }) {
     later.hidden = list.matching <= offset + pageSize;
     table.hidden = !order.length;
     alike.hidden = list.sessions.length < 2 || list.sessions.some((s) => s.prompt || s.first);
-    for (const key of mayBeEmpty) table.classList.toggle(`no-${key}`, !list.sessions.some((s) => s[key]));
+    for (const key of mayBeEmpty) table.classList.toggle(`no-${key}`, !list.sessions.some((s) => s[key === "errors" ? "toolErrors" : key]));
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
     set(foot, order.length ? footer(list, offset) : "");

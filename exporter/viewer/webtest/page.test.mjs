@@ -13,7 +13,7 @@ import { sortBy, week, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
+import { activity, failedTools, headline, inState, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -266,7 +266,7 @@ test("what goes on, in words", () => {
   assert.equal(state({ now: now({ op: "chat", stall: 0 }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // --stall-after=0s
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
-  assert.deepEqual(state({ came: t0, failure: "", ended: true, errors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
+  assert.deepEqual(state({ came: t0, failure: "", ended: true, toolErrors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
   assert.equal(headline({ ...session, prompt: "Fix **it**" }), "Fix it");
   assert.equal(headline({ ...session, first: "$ go test ./..." }), "$ go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
@@ -285,11 +285,12 @@ test("a bar's notes say what its row does not", () => {
 });
 
 test("errors are failed tools, and a run that failed says so itself", () => {
-  const words = (more) => state({ came: t0, failure: "", ended: true, errors: 0, toolErrors: 0, ...more });
-  assert.deepEqual(words({ failure: "aborted", errors: 2 }), ["failed", "failed: aborted"]);
-  assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
-  assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
-  assert.deepEqual(words({}), ["ok", "ended well"]);
+  const ran = (more) => ({ came: t0, failure: "", ended: true, toolErrors: 0, ...more });
+  const aborted = ran({ failure: "aborted" }), three = ran({ toolErrors: 3 }), well = ran({}); // even if a hook failed
+  assert.deepEqual(state(aborted), ["failed", "failed: aborted"]);
+  assert.deepEqual(state(three), ["mixed", "ended, 3 errors"]);
+  assert.deepEqual(state(well), ["ok", "ended well"]);
+  assert.deepEqual([aborted, three, well].map((s) => inState(s, "failed")), [true, true, false]);
 });
 
 test("steps are told apart, and what failed comes first", () => {
