@@ -95,7 +95,7 @@ type Times struct {
 	Tool     float64   `json:"tool_seconds"`
 	Approval float64   `json:"approval_seconds"` // awaiting at least one
 	Idle     float64   `json:"idle_seconds"`     // none of these
-	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as the agent states them
+	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as far as the agent states them
 }
 
 // Spent says what the time went to. The fields add up to the seconds of the runs that have times
@@ -118,6 +118,8 @@ type Counts struct {
 	ToolsFailed   int            `json:"tools_failed"`
 	Failures      map[string]int `json:"failures"` // failed tools by error.type
 	Retries       int            `json:"retries"`
+	Reconnects    int            `json:"reconnects,omitempty"`
+	Compactions   int            `json:"compactions,omitempty"` // of the agent's context
 	Stalls        int            `json:"stalls"`
 	LimitsReached []string       `json:"limits_reached"`
 	Doubts        []string       `json:"doubts"` // what makes a success doubtful

@@ -230,7 +230,7 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	run.Times.Model, run.Tool = number(root, "spantee.model_seconds"), number(root, "spantee.tool_seconds")
 	run.Counts = receipt.Counts{
 		Spans: len(spans), Failures: map[string]int{},
-		Retries: int(number(root, "spantee.retries")), LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{},
+		Retries: int(number(root, "spantee.retries")), Reconnects: int(number(root, "spantee.reconnects")), Compactions: int(number(root, "spantee.compactions")), LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{},
 	}
 	for _, a := range root.Attributes {
 		for _, doubt := range a.Value.GetArrayValue().GetValues() {

@@ -32,6 +32,7 @@ type Run struct {
 	ToolNames  []string       // in the order of the first calls
 	Calls      []Call         // at most maxCalls
 	FirstChunk time.Duration  // of the first chat that has one; 0 if unknown
+	RetryDelay time.Duration  // before retries, as far as the agent states it
 
 	total, calls Usage  // as the root states it, and the sum of the chats
 	rootStart    uint64 // in nanoseconds
@@ -87,6 +88,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 	r.End = max(r.End, s.End)
 	r.Spans++
+	r.RetryDelay = min(r.RetryDelay+s.delay(), maxDelay)
 
 	// Of several agents the outermost began first.
 	isRoot = s.MayBeRoot() && (!r.Rooted || s.Start < r.rootStart || s.Start == r.rootStart && len(s.Parent) == 0)

@@ -5,6 +5,7 @@ interface Session {
   id: string; name: string; service: string; agent: string; model: string; prompt: string; first: string; folder: string; failure: string;
   start: number; end: number; came: number; firstChunk: number;
   spans: number; turns: number; tools: number; toolErrors: number;
+  retries: number; reconnects: number; compactions: number; retryDelay: number;
   input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
