@@ -6,7 +6,7 @@
 /** @param {number} us @returns {string} */
 export function duration(us) {
   if (us < 0) return "−" + duration(-us);
-  if (us < 999.5) return `${Math.round(us)}µs`;
+  if (us < 999.5) return us < 0.5 ? "0ms" : `${Math.round(us)}µs`;
   const ms = us / 1e3;
   if (ms < 9.995) return `${ms.toFixed(2)}ms`;
   if (ms < 99.95) return `${ms.toFixed(1)}ms`;

@@ -69,6 +69,10 @@ export class Trace {
   /** @param {number} us */
   time(us) { return this.timeless || us < this.least ? "" : duration(us); }
 
+  // took writes how long a step took, and whether that rests on an inferred start or end.
+  /** @param {Node} n */
+  took(n) { return this.time(n.duration) && this.time(n.duration) + (n.estimated ? " estimated" : ""); }
+
   // timeless tells that only the order of the steps is known.
   get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
 

@@ -281,6 +281,7 @@ test("a bar's notes say what its row does not", () => {
     bar("d", "r", "chat", "chat", 3, 4),
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
+  assert.deepEqual(["b", "c"].map((id) => trace.took(trace.byId.get(id))), ["1.00s", "1.00s estimated"]);
   assert.equal(rowName(trace.byId.get("d"), session), "chat"); // not "chat · chat"
 });
 
@@ -377,7 +378,7 @@ test("time", () => {
   const { list, step } = steps(0, 24.3 * s, 6);
   assert.equal(step, 5 * s);
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
-  assert.deepEqual([0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
+  assert.deepEqual([0, 0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
   assert.deepEqual([0, 0.001234, 0.05, 1.5, 250].map(money), ["$0", "$0.0012", "$0.050", "$1.50", "$250"]);
   assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
