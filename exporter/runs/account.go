@@ -175,6 +175,12 @@ func (s *Span) Inferred() (start, end bool) {
 
 const inferred = "inferred"
 
+// Estimated reports whether the span's duration rests on an inferred start or end.
+func (s *Span) Estimated() bool {
+	start, end := s.Inferred()
+	return start || end
+}
+
 // output returns when the output of a model call began, 0 if that is unknown. A call whose start
 // was inferred from its first chunk does not state a time to it.
 func (s *Span) output() uint64 {

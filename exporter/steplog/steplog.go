@@ -92,6 +92,7 @@ type line struct {
 	name  string
 	color string
 	took  string
+	note  string // on took
 	rest  []tree.Cell
 	open  bool // the step goes on: it has no duration
 	mark  bool // the step failed
@@ -106,8 +107,9 @@ type failure struct {
 
 // A slow step is a call of a tool or a model.
 type slow struct {
-	took time.Duration
-	what string
+	took      time.Duration
+	estimated bool
+	what      string
 }
 
 const (
@@ -153,7 +155,7 @@ func (l *Log) Export(span *runs.Span) {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
 	}
 	if kind == runs.Tool || kind == runs.Chat {
-		r.slow = append(r.slow, slow{span.Duration(), what(span)})
+		r.slow = append(r.slow, slow{span.Duration(), span.Estimated(), what(span)})
 		slices.SortStableFunc(r.slow, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
 		r.slow = r.slow[:min(len(r.slow), maxSlow)]
 	}
@@ -215,6 +217,9 @@ func (r *run) line(span *runs.Span) line {
 	step := newLine(span)
 	if d := span.Duration(); d >= time.Millisecond { // what has no time ends earlier
 		step.took = tree.Duration(d)
+		if span.Estimated() {
+			step.note = "estimated"
+		}
 	}
 	step.mark = span.Failed
 	if about, isPath := span.Detail(); about != "" {
@@ -322,7 +327,7 @@ func (r *run) slowest(root *runs.Span) string {
 	var list []string
 	for _, s := range r.slow {
 		if s.took >= root.Duration()/20 {
-			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Duration(s.took))
+			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Took(s.took, s.estimated))
 		}
 	}
 	if len(list) == 0 || root.Duration() < minSlow || r.facts.Tools <= maxSlow {
@@ -362,7 +367,7 @@ func (l *Log) print(r *run, step line) {
 func (l *Log) row(r *run, step line) []tree.Cell {
 	at := since(r.start, step.at)
 	if r.timeless(l) {
-		at, step.took = "", ""
+		at, step.took, step.note = "", "", ""
 	}
 	row := []tree.Cell{{Text: at, Width: max(len("+00:00.0"), len(at)), Color: tree.Dim}}
 	if l.several {
@@ -381,6 +386,9 @@ func (l *Log) row(r *run, step line) []tree.Cell {
 	row = append(row, tree.Cell{Text: name, Width: l.name, Color: step.color})
 	if l.took = max(l.took, tree.Columns(step.took)); !step.open {
 		row = append(row, tree.Cell{Text: step.took, Width: l.took})
+	}
+	if step.note != "" {
+		row = append(row, tree.Cell{Text: step.note, Width: len(step.note), Color: tree.Dim})
 	}
 	if len(step.rest) > 1 && step.rest[1].Color == tree.Red { // what failed leaves room for why
 		about, why := &step.rest[0], &step.rest[1]

@@ -88,6 +88,14 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
+// Took is the duration of a step, and says if it is estimated.
+func Took(d time.Duration, estimated bool) string {
+	if estimated {
+		return Duration(d) + " estimated"
+	}
+	return Duration(d)
+}
+
 // Plural returns how many of something there are.
 func Plural[N int | int64](n N, noun string) string {
 	stem, isY := strings.CutSuffix(noun, "y")

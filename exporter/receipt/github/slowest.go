@@ -32,6 +32,7 @@ type slow struct {
 	turn        turn
 	start       uint64
 	took        time.Duration
+	estimated   bool
 }
 
 // A turn is a model call of an agent.
@@ -43,7 +44,7 @@ type turn struct {
 // add adds a finished span.
 func (s *slowest) add(span *runs.Span) {
 	step := slow{
-		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(),
+		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(), estimated: span.Estimated(),
 		turn: turn{string(span.TraceID), string(span.Parent), span.Int(semconv.TurnNumber)},
 	}
 	switch span.Kind() {
@@ -90,7 +91,7 @@ func (s *slowest) write(b *strings.Builder, r *receipt.Receipt) {
 			if start, known := starts[step.trace]; known {
 				at = tree.Duration(max(0, time.Unix(0, int64(step.start)).Sub(start)))
 			}
-			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(what(step)), tree.Duration(step.took), at)
+			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(what(step)), tree.Took(step.took, step.estimated), at)
 		}
 	}
 	table("Slowest tools", "tool", s.tools, func(step slow) string { return step.what })
