@@ -97,7 +97,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 	}
 	s.facts(b, facts)
 	if !t.timeless {
-		s.facts(b, []fact{{"", t.timeline.Account().String()}})
+		s.wrap(b, t.timeline.Account().String())
 	}
 	b.WriteString("\n")
 }
@@ -124,6 +124,21 @@ func (s Style) facts(b *strings.Builder, facts []fact) {
 	}
 	if column > 0 {
 		b.WriteString("\n")
+	}
+}
+
+// wrap writes a list, as many items per line as fit.
+func (s Style) wrap(b *strings.Builder, list string) {
+	line := ""
+	for _, item := range strings.SplitAfter(Printable(list), ", ") {
+		if line != "" && cells(line)+cells(strings.TrimSuffix(item, " ")) > s.Width {
+			b.WriteString(cut(strings.TrimSuffix(line, " "), s.Width) + "\n")
+			line = ""
+		}
+		line += item
+	}
+	if line != "" {
+		b.WriteString(cut(line, s.Width) + "\n")
 	}
 }
 
