@@ -11,7 +11,7 @@ export function duration(us) {
   if (ms < 9.995) return `${ms.toFixed(2)}ms`;
   if (ms < 99.95) return `${ms.toFixed(1)}ms`;
   if (ms < 999.5) return `${Math.round(ms)}ms`;
-  const s = us / 1e6;
+  const s = Math.round(ms) / 1e3; // as the terminal rounds
   if (s < 9.995) return `${s.toFixed(2)}s`;
   if (s < 59.95) return `${s.toFixed(1)}s`;
   const whole = Math.round(s);
