@@ -195,6 +195,23 @@ func TestLongest(t *testing.T) {
 	}
 }
 
+// A call with steps of its own is none of the slow ones.
+func TestCalls(t *testing.T) {
+	var calls runs.Calls
+	var got []byte
+	for _, s := range []*runs.Span{
+		span(5, 4, "chat m", 2, 3), span(4, 3, "invoke_agent explore", 2, 3), span(3, 1, "execute_tool task", 2, 3),
+		span(7, 6, semconv.OperationApproval+" rm", 3, 4), span(6, 1, "execute_tool rm", 3, 4), span(2, 1, "chat m", 0, 1), span(1, 0, "invoke_agent a", 0, 9),
+	} {
+		if calls.Add(s) {
+			got = append(got, s.ID...)
+		}
+	}
+	if !bytes.Equal(got, []byte{5, 6, 2}) {
+		t.Errorf("calls without steps: %d", got)
+	}
+}
+
 // The steps of a run without end do not fill the memory, and the longest are kept.
 func TestAccountOfManySteps(t *testing.T) {
 	list := []timed{{name: "invoke_agent a", end: 100_000}, {parent: 1, name: "execute_tool long", end: 70_000}}

@@ -53,6 +53,26 @@ func (t *Timeline) Add(span *Span) {
 	}
 }
 
+// Calls tells calls of models and tools from calls with steps of their own, whose time is the time
+// of those steps.
+type Calls struct{ callers map[string]bool }
+
+// maxCallers bounds the spans with steps in memory.
+const maxCallers = 8192
+
+// Add adds a finished span, and reports whether it is a call without steps. Steps end before
+// their caller.
+func (c *Calls) Add(s *Span) bool {
+	kind := s.Kind()
+	if c.callers == nil {
+		c.callers = map[string]bool{}
+	}
+	if (kind == Agent || kind == Chat || kind == Tool) && len(c.callers) < maxCallers {
+		c.callers[string(s.TraceID)+string(s.Parent)] = true
+	}
+	return (kind == Chat || kind == Tool) && !c.callers[string(s.TraceID)+string(s.ID)]
+}
+
 // callName is the tool of a call, with the program that a shell ran, which a span's name may
 // lack.
 func (s *Span) callName() string {

@@ -80,7 +80,8 @@ type run struct {
 	facts   runs.Run
 	times   runs.Timeline
 	failed  []failure // the first maxFailed tools
-	slow    []slow    // the maxSlow steps that took longest
+	calls   runs.Calls
+	slow    []slow    // the maxSlow calls that took longest
 	pending []line    // printed in the order of their times
 	lastEnd uint64    // of its steps
 }
@@ -105,7 +106,7 @@ type failure struct {
 	what, why string
 }
 
-// A slow step is a call of a tool or a model.
+// A slow step is a call of a tool or a model, without steps of its own.
 type slow struct {
 	took      time.Duration
 	estimated bool
@@ -147,17 +148,17 @@ func (l *Log) Export(span *runs.Span) {
 	r.facts.Add(span)
 	r.times.Add(span)
 	r.start, r.lastEnd = min(r.start, span.Start), max(r.lastEnd, span.End)
-	if id := string(span.ID); l.shown[id] {
-		delete(l.shown, id)
-		return
-	}
 	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
 	}
-	if kind == runs.Tool || kind == runs.Chat {
+	if r.calls.Add(span) {
 		r.slow = append(r.slow, slow{span.Duration(), span.Estimated(), what(span)})
 		slices.SortStableFunc(r.slow, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
 		r.slow = r.slow[:min(len(r.slow), maxSlow)]
+	}
+	if id := string(span.ID); l.shown[id] {
+		delete(l.shown, id)
+		return
 	}
 	switch {
 	case span.MayBeRoot():

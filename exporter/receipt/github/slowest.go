@@ -21,8 +21,10 @@ const (
 	maxLedTo   = 3    // tools that are named of a turn
 )
 
-// slowest are the tools and the model turns that took longest.
+// slowest are the tools and the model turns that took longest. A tool with steps of its own is not
+// among them.
 type slowest struct {
+	calls        runs.Calls
 	tools, turns []slow
 	ledTo        map[turn][]string // the tools that turns called
 }
@@ -47,11 +49,14 @@ func (s *slowest) add(span *runs.Span) {
 		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(), estimated: span.Estimated(),
 		turn: turn{string(span.TraceID), string(span.Parent), span.Int(semconv.TurnNumber)},
 	}
+	isCall := s.calls.Add(span)
 	switch span.Kind() {
 	case runs.Tool:
 		detail, _ := span.Detail()
 		step.what = call(span.ToolName(), span.Text(semconv.ProcessExecutable), detail)
-		s.tools = longest(s.tools, step)
+		if isCall {
+			s.tools = longest(s.tools, step)
+		}
 		if led := s.ledTo[step.turn]; len(led) <= maxLedTo && (led != nil || len(s.ledTo) < maxTurns) {
 			if s.ledTo == nil {
 				s.ledTo = map[turn][]string{}

@@ -79,7 +79,7 @@ func TestSummaryOfARunThatRetried(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, summary)
 		}
 	}
-	if strings.Contains(summary, "failed") {
-		t.Errorf("a tool failed:\n%s", summary)
+	if strings.Contains(summary, "failed") || strings.Contains(summary, "Slowest tools") { // Task's time is that of its steps
+		t.Errorf("a tool failed, or was slow:\n%s", summary)
 	}
 }

@@ -102,6 +102,14 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.deepEqual(slowest(run(), 3).map((n) => n.id), ["c1", "b", "ig"]);
 });
 
+test("what is slow are calls without steps of their own", () => {
+  const t = traced([
+    bar("r", "", "agent", "cursor-agent", 0, 9), bar("h", "r", "hook", "Stop", 0, 9), bar("s", "r", "tool", "script", 0, 8), bar("i", "s", "tool", "read", 0, 3),
+    bar("m", "r", "tool", "rm", 4, 9), bar("a", "m", "approval", "rm", 4, 8), bar("c", "r", "chat", "GPT-5", 0, 4),
+  ]);
+  assert.deepEqual(slowest(t).map((n) => n.id), ["m", "c", "i"]);
+});
+
 test("the microsecond between two spans is no idle time", () => {
   const labels = (gap) => timeSpent(traced([
     bar("r", "", "agent", "cursor-agent", 0, 3),
@@ -378,7 +386,7 @@ test("time", () => {
   const { list, step } = steps(0, 24.3 * s, 6);
   assert.equal(step, 5 * s);
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
-  assert.deepEqual([0, 0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
+  assert.deepEqual([0, 0.5, 850, 1684999, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "1.69s", "6.26s", "1m02s", "1h05m"]);
   assert.deepEqual([0, 0.001234, 0.05, 1.5, 250].map(money), ["$0", "$0.0012", "$0.050", "$1.50", "$250"]);
   assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
