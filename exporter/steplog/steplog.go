@@ -81,9 +81,9 @@ type run struct {
 	times   runs.Timeline
 	failed  []failure // the first maxFailed tools
 	calls   runs.Calls
-	slow    []slow    // the maxSlow calls that took longest
-	pending []line    // printed in the order of their times
-	lastEnd uint64    // of its steps
+	slow    []slow // the maxSlow calls that took longest
+	pending []line // printed in the order of their times
+	lastEnd uint64 // of its steps
 }
 
 // A line is what is printed of a step.

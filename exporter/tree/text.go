@@ -77,9 +77,9 @@ func Duration(d time.Duration) string {
 	case s < 1:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case s < 9.995:
-		return fmt.Sprintf("%.2fs", s)
+		return fmt.Sprintf("%.2fs", d.Round(10*time.Millisecond).Seconds())
 	case s < 59.95:
-		return fmt.Sprintf("%.1fs", s)
+		return fmt.Sprintf("%.1fs", d.Round(100*time.Millisecond).Seconds())
 	}
 	d = d.Round(time.Second)
 	if d < time.Hour {
