@@ -64,7 +64,7 @@ export function timeSpent(trace) {
   }
   pass(to, Boolean(trace.root?.bar.endInferred));
   const list = [...parts.values()].sort((a, b) => b.us - a.us || a.order - b.order || (a.label < b.label ? -1 : 1));
-  return { total: Math.max(1, to - from), parts: list };
+  return { total: Math.max(1, to - from), parts: edges.length || trace.live ? list : [] };
 }
 
 // percentages are those of the parts, rounded by the largest remainder so that they are 100.
