@@ -243,6 +243,9 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if other := add(span(5, 1, "execute_tool shell go", 6, 9)); got.Ended() != 10e9 || other.Ended() != 9e9 { // not with the work in the background
+		t.Errorf("ended at %d, without a root at %d", got.Ended(), other.Ended())
+	}
 	more := got.Clone()
 	more.Add(span(8, 1, "execute_tool shell", 9, 10, semconv.ErrorType, "timeout"))
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" || more.Tools != 4 || len(more.Failures) != 2 {

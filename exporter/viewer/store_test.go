@@ -80,7 +80,7 @@ func TestStoreJoinsWhatComesLate(t *testing.T) {
 	s.Add(from("b", fails(span(1, 3, 1, "execute_tool read", 6, 40))))
 	got, _ = s.Session(idOf(child))
 	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
-		got.Input != 7 || got.Start != 5e6 || got.End != 40e6 || got.Failure != "" {
+		got.Input != 7 || got.Start != 5e6 || got.End != 30e6 || got.Failure != "" {
 		t.Errorf("whole: %+v", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestStoreReplacesDuplicates(t *testing.T) {
 	}
 	s.Add(from("a", span(1, 2, 1, "execute_tool shell", 0, 2)))
 	l := s.List(Query{Limit: 10})
-	if got := l.Sessions[0]; len(l.Sessions) != 1 || got.Spans != 2 || got.ToolErrors != 0 || got.End != 2e6 {
+	if got := l.Sessions[0]; len(l.Sessions) != 1 || got.Spans != 2 || got.ToolErrors != 0 || got.End != 1e6 {
 		t.Errorf("%+v", l.Sessions)
 	}
 	spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0)

@@ -17,8 +17,8 @@ type Session struct {
 	runs.Again
 	RetryDelay   int64        `json:"retryDelay"` // microseconds, as far as the agent states it
 	Service      string       `json:"service"`
-	Start        int64        `json:"start"` // microseconds since 1970
-	End          int64        `json:"end"`
+	Start        int64        `json:"start"`              // microseconds since 1970
+	End          int64        `json:"end"`                // of the run
 	Timeless     bool         `json:"timeless,omitempty"` // only the order of its steps is known
 	FirstChunk   int64        `json:"firstChunk"`         // microseconds
 	Input        int64        `json:"input"`
@@ -38,7 +38,7 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 	u := r.Usage()
 	return Session{
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Again: r.Stated.Again, RetryDelay: r.RetryDelay.Microseconds(), Service: service,
-		Start: microseconds(r.Start), End: microseconds(r.End), Timeless: r.Timeless(),
+		Start: microseconds(r.Start), End: microseconds(r.Ended()), Timeless: r.Timeless(),
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Cost: u.Cost,
 		Failure: r.Failure, Doubts: r.Doubts, LastReceived: now.UnixMicro(),
 	}

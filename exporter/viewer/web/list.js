@@ -304,7 +304,7 @@ class Row {
       this.outcome.className = `outcome ${kind}`;
     }
     set(this.outcome, words);
-    set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
+    set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now && !s.ended ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
 

@@ -256,7 +256,7 @@ export function facts(trace) {
   return [
     h("p", { class: "doing" }, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), h("span", { class: `outcome ${kind}`, title: words }, words), h("span", { class: "dim" }, `${who(s)} ${what(s)}`)),
     h("dl", {},
-      fact("Duration", trace.time(trace.duration)),
+      fact("Duration", trace.time(trace.ran)),
       fact("Tools", count(s.tools)),
       s.toolErrors > 0 && fact("Errors", count(s.toolErrors), { class: "red" }),
       s.input > 0 && fact("Tokens in", count(s.input) + share),

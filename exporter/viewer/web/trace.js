@@ -112,6 +112,7 @@ export class Trace {
 
   get live() { return this.open.size > 0 && !this.session?.now?.gone; }
   get duration() { return this.end - this.start; }
+  get ran() { return this.root ? this.tops.reduce((end, n) => Math.max(end, n.end), 0) - this.start : this.duration; } // background work may end later
 
   // rows are the nodes in the order they are drawn. Only those that match, and
   // what they belong to, if match is given.

@@ -102,6 +102,12 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.deepEqual(slowest(run(), 3).map((n) => n.id), ["c1", "b", "ig"]);
 });
 
+test("a session ends with its last root, whatever still runs in the background", () => {
+  const shell = bar("b", "r", "background", "shell", 1, 9);
+  assert.equal(traced([bar("r", "", "agent", "cursor-agent", 0, 3), bar("q", "", "agent", "cursor-agent", 3, 5), shell]).ran, 5 * s);
+  assert.equal(traced([shell]).ran, 8 * s);
+});
+
 test("what is slow are calls without steps of their own", () => {
   const t = traced([
     bar("r", "", "agent", "cursor-agent", 0, 9), bar("h", "r", "hook", "Stop", 0, 9), bar("s", "r", "tool", "script", 0, 8), bar("i", "s", "tool", "read", 0, 3),
@@ -118,12 +124,13 @@ test("the microsecond between two spans is no idle time", () => {
   ])).parts.map((p) => p.label);
   assert.deepEqual(labels(1e-6), ["grep", "read"]);
   assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
+  assert.deepEqual(timeSpent(traced([bar("r", "", "agent", "cursor-agent", 0, 3)])).parts, []); // without a step nothing is known
 });
 
 test("spantee's times have milliseconds, those of others may be shorter", () => {
   for (const [coarse, said, ids] of [[true, "", []], [false, "400µs", ["a"]]]) {
     const t = traced([bar("r", "", "agent", "x", 0, 1, { coarse }), bar("a", "r", "tool", "read", 0, 4e-4, { coarse })]);
-    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1.00ms"]);
+    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1ms"]);
     assert.deepEqual(slowest(t).map((n) => n.id), ids);
   }
 });
@@ -386,7 +393,7 @@ test("time", () => {
   const { list, step } = steps(0, 24.3 * s, 6);
   assert.equal(step, 5 * s);
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
-  assert.deepEqual([0, 0.5, 850, 1684999, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "1.69s", "6.26s", "1m02s", "1h05m"]);
+  assert.deepEqual([0, 0.5, 850, 1234, 39999, 1684999, 2654999, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "1.23ms", "40ms", "1.69s", "2.66s", "6.26s", "1m02s", "1h05m"]);
   assert.deepEqual([0, 0.001234, 0.05, 1.5, 250].map(money), ["$0", "$0.0012", "$0.050", "$1.50", "$250"]);
   assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
