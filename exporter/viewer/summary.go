@@ -63,8 +63,7 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 		if err == nil {
 			err = json.Unmarshal(summary, &session)
 		}
-		list, rows, heard, gone = append(list, session), append(rows, row), append(heard, end), append(gone, silent)
-		reported = append(reported, at)
+		list, rows, heard, gone, reported = append(list, session), append(rows, row), append(heard, end), append(gone, silent), append(reported, at)
 		return err
 	}, query, args...)
 	for i := range list {

@@ -18,7 +18,7 @@ interface List {
   kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
 }
 interface Bar {
-  id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; turn?: number;
+  id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; script?: boolean; turn?: number;
   start: number; end: number; failure?: string; executable?: string; firstChunk?: number; open?: boolean; coarse?: boolean; startInferred?: boolean; endInferred?: boolean;
   input?: number; output?: number; cached?: number; cost?: number;
   chunks?: number; text?: number[]; thinking?: number[]; marks?: Mark[];

@@ -111,7 +111,7 @@ function kindOf(op, title = "") {
 // toolStats are the tools, those whose calls took longest together first.
 /** @param {Trace} trace */
 export function toolStats(trace) {
-  let tools = trace.nodes.filter((n) => n.op === "tool");
+  let tools = trace.nodes.filter((n) => n.op === "tool" && !n.bar.script);
   if (!tools.length) tools = trace.nodes.filter((n) => n.op === "" && n !== trace.root);
   /** @type {Map<string, { tool: string, calls: number, failed: number, total: number, times: number[], p95: number }>} */
   const stats = new Map();

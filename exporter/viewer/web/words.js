@@ -156,6 +156,6 @@ function ledTo(n) {
   return `→ ${(tools.length > 3 ? [...tools.slice(0, 3), "…"] : tools).join(", ") || (n.failure ? "failed" : "answer")}`;
 }
 
-// failedTools are the tool calls that failed, in order.
+// failedTools are the tool calls that failed, in order, without scripts that made calls.
 /** @param {Trace} trace */
-export const failedTools = (trace) => trace.nodes.filter((n) => n.failure && n.op === "tool").sort((a, b) => a.start - b.start);
+export const failedTools = (trace) => trace.nodes.filter((n) => n.failure && n.op === "tool" && !n.bar.script).sort((a, b) => a.start - b.start);

@@ -314,6 +314,8 @@ test("steps are told apart, and what failed comes first", () => {
   const named = (n) => `${rowName(n, t.session)} ${rowDetail(n, session.folder)}`;
   assert.deepEqual(["c1", "c2", "a"].map((id) => named(t.byId.get(id))), ["turn 1 → read, read, task", "turn 2 → answer", "read a.go"]);
   assert.deepEqual(failedTools(t).map((n) => n.id), ["b"]);
+  const script = traced([bar("s", "", "tool", "exec", 0, 2, { script: true, failure: "error" }), bar("i", "s", "tool", "read", 0, 1, { failure: "error" })]); // only what a script called is counted
+  assert.deepEqual([failedTools(script).map((n) => n.id), toolStats(script).map((s) => s.tool)], [["i"], ["read"]]);
   const other = traced([bar("c", "", "chat", "small", 0, 1, { turn: 3 }), bar("s", "c", "tool", "shell go", 1, 2, { detail: "cd x && ./bin/go test" }), bar("u", "c", "tool", "shell go", 1, 2)]);
   assert.deepEqual(["c", "s", "u"].map((id) => rowName(other.byId.get(id), other.session)), ["turn 3 · small", "shell", "shell go"]); // another model, and a program that the command has
 });
