@@ -208,6 +208,8 @@ func TestChromiumSession(t *testing.T) {
 	if details := eval[string](c, `document.querySelector(".details").innerText`); !strings.Contains(details, "text.delta") {
 		t.Errorf("no events in %q", details)
 	}
+	eval[bool](c, `%s.select(%q) === undefined`, waterfall, named(session, "chat GPT-5").ID)
+	c.await(`document.querySelector(".details dd").innerText === "3.06s estimated"`)
 
 	c.theme("dark")
 	c.do(chromedp.KeyEvent(kb.Escape))

@@ -126,6 +126,9 @@ func TestChromiumFailureShapes(t *testing.T) {
 	c := startChromium(t)
 	m := newMade("shapes")
 	m.span(nil, "invoke_agent cursor-agent", 0, 1000).Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+	for i := range 2 {
+		m.spans[0].Events = append(m.spans[0].Events, &tracepb.Span_Event{Name: "warning", TimeUnixNano: m.spans[0].StartTimeUnixNano + uint64(i)*250e6})
+	}
 	m.span(m.spans[0], "execute_tool shell", 100, 200)
 	m.span(m.spans[0], "execute_tool read", 700, 900).Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 	v := viewFiles(t, m.file(t), runsOf(1).file(t))
@@ -140,6 +143,11 @@ func TestChromiumFailureShapes(t *testing.T) {
 	marks := eval[[]string](c, `Array.from(document.querySelectorAll(".entry .go b")).map((b) => getComputedStyle(b, "::before").content)`)
 	if marks[1] != "none" || !strings.Contains(marks[2], "✕") {
 		t.Errorf("%q", marks)
+	}
+	eval[bool](c, `%s.select(%q) === undefined`, waterfall, hex.EncodeToString(m.spans[0].SpanId))
+	c.await(`document.querySelectorAll(".details .events li").length === 2`)
+	if times := eval[[]string](c, `Array.from(document.querySelectorAll(".details .events .num")).map((n) => n.innerText)`); strings.Join(times, "|") != "||250ms|+250ms" {
+		t.Errorf("events at %q", times) // none at the very start
 	}
 	c.drawn()
 	// At the rows' names and after their bars, and above the middle of the failed call in the minimap.

@@ -95,7 +95,7 @@ type Times struct {
 	Tool     float64   `json:"tool_seconds"`
 	Approval float64   `json:"approval_seconds"` // awaiting at least one
 	Idle     float64   `json:"idle_seconds"`     // none of these
-	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as the agent states them
+	Retry    float64   `json:"retry_seconds"`    // the delays before retries, as far as the agent states them
 }
 
 // Spent says what the time went to. The fields add up to the seconds of the runs that have times
@@ -118,6 +118,8 @@ type Counts struct {
 	ToolsFailed   int            `json:"tools_failed"`
 	Failures      map[string]int `json:"failures"` // failed tools by error.type
 	Retries       int            `json:"retries"`
+	Reconnects    int            `json:"reconnects,omitempty"`
+	Compactions   int            `json:"compactions,omitempty"` // of the agent's context
 	Stalls        int            `json:"stalls"`
 	LimitsReached []string       `json:"limits_reached"`
 	Doubts        []string       `json:"doubts"` // what makes a success doubtful
@@ -135,9 +137,9 @@ type Run struct {
 	Version   string `json:"version"`
 	Model     string `json:"model"`
 	ErrorType string `json:"error_type"` // "" if it succeeded
-	Slowest   string `json:"slowest"`    // what most of the time went to, in words; "" if unknown
+	Slowest   string `json:"slowest"`    // Time in words, with each tool; "" if unknown
 	Totals
-	Longest   []Share    `json:"longest"` // at most maxLongest, the longest first
+	Longest   []Share    `json:"longest"` // of Time, at most maxLongest, the longest first
 	Models    []Model    `json:"models"`
 	Subagents []Subagent `json:"subagents"` // at most maxSubagents
 
@@ -159,7 +161,7 @@ type FailedTool struct {
 // model call.
 type Model = runs.Model
 
-// A Share is a part of a run's time, on its critical path.
+// A Share is the part of Time that went to steps of one name: of all calls of a tool, say.
 type Share = runs.Share
 
 // A Subagent is an agent that another agent called, whose steps the stream shows.

@@ -111,6 +111,13 @@ func TestReceiptAgreesWithTrace(t *testing.T) {
 			if got := run.Time; got != (receipt.Spent{}) && math.Abs(got.Waiting+got.Output+got.Tool+got.Hook+got.Approval+got.Own-run.Seconds) > 1e-5 {
 				t.Errorf("%+v is not %v seconds", got, run.Seconds)
 			}
+			var longest float64
+			for _, share := range run.Longest {
+				longest += share.Seconds
+			}
+			if run.Time != (receipt.Spent{}) && (longest > run.Seconds+1e-5 || len(run.Longest) < 8 && longest < run.Seconds-1e-5) {
+				t.Errorf("the longest %+v are not parts of %v seconds", run.Longest, run.Seconds)
+			}
 			if len(run.FailedTools) != run.ToolsFailed {
 				t.Errorf("%d failed tools, want %d", len(run.FailedTools), run.ToolsFailed)
 			}
@@ -223,7 +230,7 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	run.Times.Model, run.Tool = number(root, "spantee.model_seconds"), number(root, "spantee.tool_seconds")
 	run.Counts = receipt.Counts{
 		Spans: len(spans), Failures: map[string]int{},
-		Retries: int(number(root, "spantee.retries")), LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{},
+		Retries: int(number(root, "spantee.retries")), Reconnects: int(number(root, "spantee.reconnects")), Compactions: int(number(root, "spantee.compactions")), LimitsReached: []string{}, Doubts: []string{}, DoubtCounts: map[string]int{},
 	}
 	for _, a := range root.Attributes {
 		for _, doubt := range a.Value.GetArrayValue().GetValues() {

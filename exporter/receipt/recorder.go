@@ -17,8 +17,7 @@ import (
 const (
 	maxRuns        = 1000 // further runs count only in the totals
 	maxSubagents   = 1000 // of a run
-	maxDelay       = 1e12 // of a retry, in milliseconds
-	maxLongest     = 8    // parts of a run's time
+	maxLongest     = 8    // steps of a run
 	maxFailedTools = 50   // of a run
 	maxFailures    = 100  // kinds of failures; further ones are semconv.ErrorOther
 )
@@ -49,10 +48,8 @@ type record struct {
 
 	endedAfterResult bool
 	models           runs.Models
-	retryMillis      int64
 	timeline         runs.Timeline
 	account          runs.Account
-	longest          []Share
 	steps            map[string]*Subagent // what was done below a span, by the span's id
 	subagents        []Subagent
 	failed           []failedTool // the first maxFailedTools
@@ -166,11 +163,6 @@ func (r *record) add(s *runs.Span) {
 	r.Add(s)
 	r.Calls, r.ToolNames = nil, nil // not in a receipt
 	r.models.Add(s)
-	s.Events(func(e runs.Event) {
-		if string(e.Name) == semconv.EventRetry {
-			r.retryMillis += min(max(0, e.Attributes().Int(semconv.DelayMillis)), maxDelay)
-		}
-	})
 	switch s.Kind() {
 	case runs.Chat:
 		r.busy.add(s.Start, s.End)
@@ -251,9 +243,6 @@ func (r *record) addRoot(s *runs.Span) {
 	r.start, r.end = s.Start, s.End
 	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
 	r.endedAfterResult = s.Bool(semconv.EndedAfterResult)
-	if longest := r.timeline.Longest(maxLongest); len(longest) > 0 {
-		r.longest = longest
-	}
 	if account := r.timeline.Account(); account.Total > 0 {
 		r.account = account
 	}
@@ -303,7 +292,7 @@ func (r *Recorder) Unpriced() []string {
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
-		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: append([]Share{}, r.longest...),
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType, Slowest: r.account.String(), Longest: r.account.Longest(maxLongest),
 		Models: append([]Model{}, r.models.List...), Subagents: append([]Subagent{}, r.subagents...),
 	}
 	start, end := r.start, r.end
@@ -319,7 +308,7 @@ func (r *record) describe(trace string) Run {
 		Start: instant(start), End: instant(end), Seconds: seconds(end - start),
 		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
 		Approval: seconds(r.approvals.within(start, end)), Idle: seconds(end - start - r.busy.within(start, end)),
-		Retry: float64(r.retryMillis) / 1000,
+		Retry: r.RetryDelay.Seconds(),
 	}
 	in := func(activity runs.Activity) float64 { return seconds(r.account.Of(activity)) }
 	run.Time = Spent{
@@ -328,7 +317,7 @@ func (r *record) describe(trace string) Run {
 	}
 	run.Counts = Counts{
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
-		Failures: map[string]int{}, Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: append([]string{}, r.limits...),
+		Failures: map[string]int{}, Retries: int(r.Stated.Retries), Reconnects: int(r.Stated.Reconnects), Compactions: int(r.Stated.Compactions), Stalls: r.stalls, LimitsReached: append([]string{}, r.limits...),
 		Doubts: []string{}, DoubtCounts: map[string]int{},
 	}
 	maps.Copy(run.Failures, r.Failures)
@@ -379,6 +368,8 @@ func (c *Counts) add(more *Counts) {
 	c.Tools += more.Tools
 	c.ToolsFailed += more.ToolsFailed
 	c.Retries += more.Retries
+	c.Reconnects += more.Reconnects
+	c.Compactions += more.Compactions
 	c.Stalls += more.Stalls
 	for kind, n := range more.Failures {
 		if c.Failures == nil {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,20 +27,45 @@ const (
 	InAgent  // the agent's own time
 )
 
+var activities = map[Activity]string{
+	InApproval: "approvals", InTool: "tools", InHook: "hooks", InOutput: "model output", InWaiting: "waiting for the model", InAgent: "agent's own",
+}
+
+// String names the activity as every output does.
+func (a Activity) String() string { return activities[a] }
+
 // An Account says what the time of a run went to. The parts add up to the run. The time of
 // sub-agents is that of their models and tools. Work in the background does not count, because
 // the agent does not wait for it.
 type Account struct {
 	Parts []Part // that have time, the longest first
+	Steps []Part // the same, but tools by what they ran
 	Total uint64 // in nanoseconds
 }
 
 // A Part is the time of an activity. Each tool has a part of its own.
 type Part struct {
 	Activity  Activity
-	Tool      string
+	Tool      string // of a step with the program that a shell ran
 	Time      uint64 // in nanoseconds
+	Calls     int    // of the tool
 	Estimated bool   // it rests on a start or end that was inferred
+}
+
+// A Share is the part of a run's time that went to steps of one name.
+type Share struct {
+	Step    string  `json:"step"` // such as "shell npm", or "waiting for the model"
+	Seconds float64 `json:"seconds"`
+	Calls   int     `json:"calls"` // of a tool
+}
+
+// Longest returns at most n steps, those that took longest together.
+func (a Account) Longest(n int) []Share {
+	list := make([]Share, min(n, len(a.Steps)))
+	for i, p := range a.Steps[:len(list)] {
+		list[i] = Share{cmp.Or(p.Tool, p.Activity.String()), math.Round(float64(p.Time)/1000) / 1e6, p.Calls}
+	}
+	return list
 }
 
 // Of returns the time of an activity.
@@ -89,12 +115,8 @@ func (a Account) String() string {
 				continue
 			}
 			next.what = p.Tool
-		case InHook:
-			next.what = "hooks"
-		case InApproval:
-			next.what = "approvals"
 		default:
-			next.what = "agent's own"
+			next.what = p.Activity.String()
 		}
 		list = append(list, next)
 	}
@@ -153,6 +175,12 @@ func (s *Span) Inferred() (start, end bool) {
 
 const inferred = "inferred"
 
+// Estimated reports whether the span's duration rests on an inferred start or end.
+func (s *Span) Estimated() bool {
+	start, end := s.Inferred()
+	return start || end
+}
+
 // output returns when the output of a model call began, 0 if that is unknown. A call whose start
 // was inferred from its first chunk does not state a time to it.
 func (s *Span) output() uint64 {
@@ -172,12 +200,13 @@ func (s *Span) output() uint64 {
 type stretch struct {
 	of                         partKey
 	start, end                 uint64
+	calls                      int // 1 of a tool
 	startInferred, endInferred bool
 }
 
 type partKey struct {
-	activity Activity
-	tool     string
+	activity   Activity
+	tool, what string
 }
 
 // stretches are what the steps below the root spent time on.
@@ -186,11 +215,14 @@ func (t *Timeline) stretches(root *step) (list []stretch) {
 	var walk func(s *step, below Kind)
 	walk = func(s *step, below Kind) {
 		add := func(activity Activity, start, end uint64, startInferred, endInferred bool) {
-			of := partKey{activity: activity}
+			of, calls := partKey{activity: activity}, 0
 			if activity == InTool || activity == inCaller {
-				of.tool = s.tool
+				of.tool, of.what = s.tool, s.what
 			}
-			list = append(list, stretch{of, start, end, startInferred, endInferred})
+			if s.kind == Tool {
+				calls = 1
+			}
+			list = append(list, stretch{of, start, end, calls, startInferred, endInferred})
 		}
 		works := func(c *step) bool { return c.kind != Approval && c.kind != Hook }
 		switch {
@@ -247,15 +279,14 @@ func (t *Timeline) Account() Account {
 	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 
 	parts := map[partKey]*Part{}
-	spend := func(of partKey, time uint64, inferred bool) {
+	spend := func(of partKey, time uint64, calls int, inferred bool) {
 		if of.activity == inCaller {
 			of.activity = InTool
 		}
 		if parts[of] == nil {
-			parts[of] = &Part{Activity: of.activity, Tool: of.tool}
+			parts[of] = &Part{Activity: of.activity, Tool: of.what}
 		}
-		parts[of].Time += time
-		parts[of].Estimated = parts[of].Estimated || inferred
+		parts[of].add(Part{Time: time, Calls: calls, Estimated: inferred})
 	}
 	active := map[*stretch]bool{}
 	own := partKey{activity: InAgent}
@@ -276,19 +307,20 @@ func (t *Timeline) Account() Account {
 			}
 		}
 		slices.SortFunc(now, func(a, b *stretch) int {
-			return cmp.Or(cmp.Compare(a.of.tool, b.of.tool), cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
+			return cmp.Or(cmp.Compare(a.of.tool, b.of.tool), cmp.Compare(a.of.what, b.of.what), cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
 		})
 		time := until - last
 		switch {
 		case len(now) == 0 && time <= touching:
-			spend(before, time, false)
+			spend(before, time, 0, false)
 		case len(now) == 0:
-			spend(own, time, inferred || lastInferred)
+			spend(own, time, 0, inferred || lastInferred)
 			before = own
 		default:
 			for i, s := range now { // which share it evenly
 				from, to := time*uint64(i)/uint64(len(now)), time*uint64(i+1)/uint64(len(now))
-				spend(s.of, to-from, s.startInferred || s.endInferred)
+				spend(s.of, to-from, s.calls, s.startInferred || s.endInferred)
+				s.calls = 0
 			}
 			before = now[0].of
 		}
@@ -302,13 +334,31 @@ func (t *Timeline) Account() Account {
 		}
 	}
 	pass(root.end, root.endInferred)
-	a := Account{Total: root.end - root.start}
+	byTool := map[partKey]*Part{}
+	for of, p := range parts {
+		of.what = ""
+		if byTool[of] == nil {
+			byTool[of] = &Part{Activity: of.activity, Tool: of.tool}
+		}
+		byTool[of].add(*p)
+	}
+	return Account{Total: root.end - root.start, Parts: longest(byTool), Steps: longest(parts)}
+}
+
+func (p *Part) add(more Part) {
+	p.Time += more.Time
+	p.Calls += more.Calls
+	p.Estimated = p.Estimated || more.Estimated
+}
+
+// longest returns the parts that have time, the longest first.
+func longest(parts map[partKey]*Part) (list []Part) {
 	for _, p := range slices.SortedFunc(maps.Values(parts), func(a, b *Part) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Activity, b.Activity), cmp.Compare(a.Tool, b.Tool))
 	}) {
 		if p.Time > 0 {
-			a.Parts = append(a.Parts, *p)
+			list = append(list, *p)
 		}
 	}
-	return a
+	return list
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -165,6 +166,52 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// Steps are the account once more, with tools by what they ran.
+func TestLongest(t *testing.T) {
+	account := timeline([]timed{
+		{name: "invoke_agent a", end: 1000},
+		{parent: 1, name: "chat m", end: 200, firstChunk: 0.15},
+		{parent: 1, name: "execute_tool shell npm", start: 200, end: 500},
+		{parent: 1, name: "execute_tool shell", start: 400, end: 600, program: "npm"},
+		{parent: 1, name: "execute_tool shell go", start: 400, end: 600},
+		{parent: 1, name: semconv.OperationApproval + " rm", start: 600, end: 680},
+		{parent: 1, name: semconv.OperationHook + " Stop", start: 680, end: 700},
+		{parent: 1, name: "background task", start: 700, end: 1000},
+	}).Account()
+	want := []runs.Share{
+		{Step: "shell npm", Seconds: 0.316667, Calls: 2},
+		{Step: "agent's own", Seconds: 0.3},
+		{Step: "waiting for the model", Seconds: 0.15},
+		{Step: "shell go", Seconds: 0.083333, Calls: 1},
+		{Step: "approvals", Seconds: 0.08},
+		{Step: "model output", Seconds: 0.05},
+		{Step: "hooks", Seconds: 0.02},
+	}
+	if diff := cmp.Diff(want, account.Longest(9)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := account.Longest(1); len(got) != 1 || account.Of(runs.InTool) != 400e6 {
+		t.Errorf("%v, %d ns in tools", got, account.Of(runs.InTool))
+	}
+}
+
+// A call with steps of its own is none of the slow ones.
+func TestCalls(t *testing.T) {
+	var calls runs.Calls
+	var got []byte
+	for _, s := range []*runs.Span{
+		span(5, 4, "chat m", 2, 3), span(4, 3, "invoke_agent explore", 2, 3), span(3, 1, "execute_tool task", 2, 3),
+		span(7, 6, semconv.OperationApproval+" rm", 3, 4), span(6, 1, "execute_tool rm", 3, 4), span(2, 1, "chat m", 0, 1), span(1, 0, "invoke_agent a", 0, 9),
+	} {
+		if calls.Add(s) {
+			got = append(got, s.ID...)
+		}
+	}
+	if !bytes.Equal(got, []byte{5, 6, 2}) {
+		t.Errorf("calls without steps: %d", got)
+	}
+}
+
 // The steps of a run without end do not fill the memory, and the longest are kept.
 func TestAccountOfManySteps(t *testing.T) {
 	list := []timed{{name: "invoke_agent a", end: 100_000}, {parent: 1, name: "execute_tool long", end: 70_000}}
@@ -215,6 +262,12 @@ func TestAccountOfRecordings(t *testing.T) {
 				if p.Estimated {
 					estimated++
 				}
+			}
+			for _, p := range account.Steps {
+				time -= p.Time
+			}
+			for _, p := range account.Parts {
+				time += p.Time
 			}
 			sum := 0
 			for _, share := range percent.FindAllStringSubmatch(account.String(), -1) {

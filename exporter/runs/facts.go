@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -212,10 +213,17 @@ func (s *Span) ToolName() string {
 
 // Stated is what an agent's span says about all that the agent did.
 type Stated struct {
-	Turns, Tools, ToolErrors         int64
-	Retries, Reconnects, Compactions int64
-	Repeats                          int64 // the longest repetition of one call
-	ModelTime, ToolTime              time.Duration
+	Turns, Tools, ToolErrors int64
+	Repeats                  int64 // the longest repetition of one call
+	ModelTime, ToolTime      time.Duration
+	Again
+}
+
+// Again is what an agent did again. In JSON it is part of what a viewer tells its page.
+type Again struct {
+	Retries     int64 `json:"retries"` // of model requests
+	Reconnects  int64 `json:"reconnects"`
+	Compactions int64 `json:"compactions"`
 }
 
 // Stated returns what the span says about all that its agent did.
@@ -223,10 +231,28 @@ func (s *Span) Stated() Stated {
 	seconds := func(key string) time.Duration { return time.Duration(s.Number(key) * 1e9) }
 	return Stated{
 		Turns: s.Int(semconv.Turns), Tools: s.Int(semconv.Tools), ToolErrors: s.Int(semconv.ToolErrors),
-		Retries: s.Int(semconv.Retries), Reconnects: s.Int(semconv.Reconnects), Compactions: s.Int(semconv.Compactions),
+		Again:     Again{s.Int(semconv.Retries), s.Int(semconv.Reconnects), s.Int(semconv.Compactions)},
 		Repeats:   s.Int(semconv.MaxRepeats),
 		ModelTime: seconds(semconv.ModelSeconds), ToolTime: seconds(semconv.ToolSeconds),
 	}
+}
+
+// maxDelay is more than an agent waits. Two of it can be added.
+const maxDelay = 1e6 * time.Hour
+
+// delay adds up the delays before retries that the span's events state. The time that passed
+// until the next attempt is not known: no event says when that begins.
+func (s *Span) delay() (sum time.Duration) {
+	for _, event := range s.events {
+		if !bytes.Contains(event, []byte(semconv.DelayMillis)) { // few have it
+			continue
+		}
+		if e := readEvent(event); string(e.Name) == semconv.EventRetry {
+			stated := min(max(0, e.Attributes().Int(semconv.DelayMillis)), maxDelay.Milliseconds())
+			sum = min(sum+time.Duration(stated)*time.Millisecond, maxDelay)
+		}
+	}
+	return sum
 }
 
 // Usage is tokens and cost, of one model call or of several, as the agent states them; what

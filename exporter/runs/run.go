@@ -8,6 +8,7 @@
 package runs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ import (
 type Run struct {
 	Identity
 	Counts
-	Start, End uint64 // in nanoseconds since 1970
+	Start, End uint64 // of its spans, in nanoseconds since 1970
 	Rooted     bool   // the root was added
 	ErrorType  string // of the root; "" if it did not fail
 	Failure    string // the root's failure in a few words
@@ -32,9 +33,11 @@ type Run struct {
 	ToolNames  []string       // in the order of the first calls
 	Calls      []Call         // at most maxCalls
 	FirstChunk time.Duration  // of the first chat that has one; 0 if unknown
+	RetryDelay time.Duration  // before retries, as far as the agent states it
 
 	total, calls Usage  // as the root states it, and the sum of the chats
 	rootStart    uint64 // in nanoseconds
+	rootsEnd     uint64 // of the last root
 	modelStart   uint64 // of the span that names the model
 	modelOfRoot  bool
 	estimated    bool   // the times of the root
@@ -60,7 +63,6 @@ type Identity struct {
 // Counts are the counts of a run's spans.
 type Counts struct {
 	Spans      int `json:"spans"`
-	Errors     int `json:"errors"`
 	Turns      int `json:"turns"`
 	Tools      int `json:"tools"`
 	ToolErrors int `json:"toolErrors"`
@@ -88,10 +90,11 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 	r.End = max(r.End, s.End)
 	r.Spans++
-	if s.Failed {
-		r.Errors++
-	}
+	r.RetryDelay = min(r.RetryDelay+s.delay(), maxDelay)
 
+	if s.MayBeRoot() {
+		r.rootsEnd = max(r.rootsEnd, s.End)
+	}
 	// Of several agents the outermost began first.
 	isRoot = s.MayBeRoot() && (!r.Rooted || s.Start < r.rootStart || s.Start == r.rootStart && len(s.Parent) == 0)
 	if isRoot {
@@ -225,6 +228,13 @@ func (r *Run) tool(s *Span) int32 {
 	}
 	return int32(i)
 }
+
+// Ended returns when the run ended: with its last root, if there is one. Background work may end later.
+func (r *Run) Ended() uint64 { return cmp.Or(r.rootsEnd, r.End) }
+
+// Failed reports whether something failed: the run or a tool. Whatever else fails, such as a hook
+// or a model call, is not an error of the run.
+func (r *Run) Failed() bool { return r.Failure != "" || r.ToolErrors > 0 }
 
 // Usage returns the usage of the run, preferably as the root states it.
 func (r *Run) Usage() Usage {

@@ -234,8 +234,8 @@ func TestRun(t *testing.T) {
 	)
 	want := &runs.Run{
 		Identity: runs.Identity{Name: "invoke_agent cursor-agent", Agent: "cursor-agent", Model: "small"}, Start: 1e9, End: 20e9, Rooted: true,
-		ErrorType: "error_max_turns", Failure: "error_max_turns", Stated: runs.Stated{Retries: 2, ModelTime: 1500 * time.Millisecond},
-		Counts: runs.Counts{Spans: 8, Errors: 3, Turns: 1, Tools: 3, ToolErrors: 1}, Failures: map[string]int{"failure": 1},
+		ErrorType: "error_max_turns", Failure: "error_max_turns", Stated: runs.Stated{Again: runs.Again{Retries: 2}, ModelTime: 1500 * time.Millisecond},
+		Counts: runs.Counts{Spans: 8, Turns: 1, Tools: 3, ToolErrors: 1}, Failures: map[string]int{"failure": 1},
 		ToolNames:  []string{"task", "shell"},
 		Calls:      []runs.Call{{0, false, 2 * time.Second}, {1, true, time.Second}, {1, false, 3 * time.Second}},
 		FirstChunk: 250 * time.Millisecond,
@@ -243,10 +243,28 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if other := add(span(5, 1, "execute_tool shell go", 6, 9)); got.Ended() != 10e9 || other.Ended() != 9e9 { // not with the work in the background
+		t.Errorf("ended at %d, without a root at %d", got.Ended(), other.Ended())
+	}
 	more := got.Clone()
 	more.Add(span(8, 1, "execute_tool shell", 9, 10, semconv.ErrorType, "timeout"))
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" || more.Tools != 4 || len(more.Failures) != 2 {
 		t.Errorf("a span was added to the clone (-want +got):\n%s%+v", diff, more)
+	}
+}
+
+// The delays before retries are added up as far as events state them, whatever they state.
+func TestRetryDelay(t *testing.T) {
+	retry := func(delay int64) *runs.Span {
+		e := &tracepb.Span_Event{Name: semconv.EventRetry}
+		e.Attributes = []*commonpb.KeyValue{{Key: semconv.DelayMillis, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: delay}}}}
+		return runs.Of(&tracepb.Span{TraceId: []byte{1}, SpanId: []byte{2}, Name: "chat m", Events: []*tracepb.Span_Event{e, {Name: semconv.EventRetry}, e}})
+	}
+	if got := add(retry(500), retry(-1), retry(700)).RetryDelay; got != 2400*time.Millisecond {
+		t.Errorf("%v", got)
+	}
+	if got := add(retry(math.MaxInt64), retry(math.MaxInt64)).RetryDelay; got < 1e6*time.Hour {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -80,9 +80,10 @@ type run struct {
 	facts   runs.Run
 	times   runs.Timeline
 	failed  []failure // the first maxFailed tools
-	slow    []slow    // the maxSlow steps that took longest
-	pending []line    // printed in the order of their times
-	lastEnd uint64    // of its steps
+	calls   runs.Calls
+	slow    []slow // the maxSlow calls that took longest
+	pending []line // printed in the order of their times
+	lastEnd uint64 // of its steps
 }
 
 // A line is what is printed of a step.
@@ -92,6 +93,7 @@ type line struct {
 	name  string
 	color string
 	took  string
+	note  string // on took
 	rest  []tree.Cell
 	open  bool // the step goes on: it has no duration
 	mark  bool // the step failed
@@ -104,10 +106,11 @@ type failure struct {
 	what, why string
 }
 
-// A slow step is a call of a tool or a model.
+// A slow step is a call of a tool or a model, without steps of its own.
 type slow struct {
-	took time.Duration
-	what string
+	took      time.Duration
+	estimated bool
+	what      string
 }
 
 const (
@@ -145,17 +148,17 @@ func (l *Log) Export(span *runs.Span) {
 	r.facts.Add(span)
 	r.times.Add(span)
 	r.start, r.lastEnd = min(r.start, span.Start), max(r.lastEnd, span.End)
-	if id := string(span.ID); l.shown[id] {
-		delete(l.shown, id)
-		return
-	}
 	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
 	}
-	if kind == runs.Tool || kind == runs.Chat {
-		r.slow = append(r.slow, slow{span.Duration(), what(span)})
+	if r.calls.Add(span) {
+		r.slow = append(r.slow, slow{span.Duration(), span.Estimated(), what(span)})
 		slices.SortStableFunc(r.slow, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
 		r.slow = r.slow[:min(len(r.slow), maxSlow)]
+	}
+	if id := string(span.ID); l.shown[id] {
+		delete(l.shown, id)
+		return
 	}
 	switch {
 	case span.MayBeRoot():
@@ -215,6 +218,9 @@ func (r *run) line(span *runs.Span) line {
 	step := newLine(span)
 	if d := span.Duration(); d >= time.Millisecond { // what has no time ends earlier
 		step.took = tree.Duration(d)
+		if span.Estimated() {
+			step.note = "estimated"
+		}
 	}
 	step.mark = span.Failed
 	if about, isPath := span.Detail(); about != "" {
@@ -322,7 +328,7 @@ func (r *run) slowest(root *runs.Span) string {
 	var list []string
 	for _, s := range r.slow {
 		if s.took >= root.Duration()/20 {
-			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Duration(s.took))
+			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Took(s.took, s.estimated))
 		}
 	}
 	if len(list) == 0 || root.Duration() < minSlow || r.facts.Tools <= maxSlow {
@@ -362,7 +368,7 @@ func (l *Log) print(r *run, step line) {
 func (l *Log) row(r *run, step line) []tree.Cell {
 	at := since(r.start, step.at)
 	if r.timeless(l) {
-		at, step.took = "", ""
+		at, step.took, step.note = "", "", ""
 	}
 	row := []tree.Cell{{Text: at, Width: max(len("+00:00.0"), len(at)), Color: tree.Dim}}
 	if l.several {
@@ -381,6 +387,9 @@ func (l *Log) row(r *run, step line) []tree.Cell {
 	row = append(row, tree.Cell{Text: name, Width: l.name, Color: step.color})
 	if l.took = max(l.took, tree.Columns(step.took)); !step.open {
 		row = append(row, tree.Cell{Text: step.took, Width: l.took})
+	}
+	if step.note != "" {
+		row = append(row, tree.Cell{Text: step.note, Width: len(step.note), Color: tree.Dim})
 	}
 	if len(step.rest) > 1 && step.rest[1].Color == tree.Red { // what failed leaves room for why
 		about, why := &step.rest[0], &step.rest[1]

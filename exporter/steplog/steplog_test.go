@@ -401,7 +401,7 @@ func TestBackgroundAfterTheRun(t *testing.T) {
 		l.want(
 			"+02:01.0  6b9ccc38    background shell  running for 2m00s",
 			"+01:00.0  1c238d92    chat GPT-5        waiting for the model for 60s",
-			"+02:01.0  6b9ccc38    background shell  2m01s",
+			"+02:01.0  6b9ccc38    background shell  2m01s  estimated",
 			"+01:00.0  1c238d92  ✗ chat GPT-5        1m00s  incomplete: the stream does not show its end",
 			"1c238d92  ✗ cursor-agent failed after 1m00s: incomplete: the stream ended without a result · 0 tools",
 			"1c238d92  model 100 % (all waiting)")

@@ -30,15 +30,18 @@ func (s Style) slowest(b *strings.Builder, t *trace) {
 	for _, call := range calls[:n] {
 		share := math.Round(100 * float64(call.duration()) / float64(t.length()))
 		line := fmt.Sprintf("%6s  %3.0f%%  ", Duration(call.duration()), share)
-		failure := ""
+		failure, note := "", ""
 		if s.Width >= narrow {
 			line += fmt.Sprintf("at %-6s  ", Duration(between(t.start, call.start)))
 			if call.failure != "" {
 				failure = cut("  ✗ "+call.failure, s.Width/3)
 			}
+			if call.estimated {
+				note = "  " + timesEstimated
+			}
 		}
-		what := call.cut(s.label(call, true), s.Width-cells(line)-cells(failure))
-		b.WriteString(line + s.paint(call.color(), what) + s.paint(red, failure) + "\n")
+		what := call.cut(s.label(call, true), s.Width-cells(line)-cells(failure+note))
+		b.WriteString(line + s.paint(call.color(), what) + s.paint(red, failure) + s.paint(dim, note) + "\n")
 	}
 }
 

@@ -77,15 +77,23 @@ func Duration(d time.Duration) string {
 	case s < 1:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case s < 9.995:
-		return fmt.Sprintf("%.2fs", s)
+		return fmt.Sprintf("%.2fs", d.Round(10*time.Millisecond).Seconds())
 	case s < 59.95:
-		return fmt.Sprintf("%.1fs", s)
+		return fmt.Sprintf("%.1fs", d.Round(100*time.Millisecond).Seconds())
 	}
 	d = d.Round(time.Second)
 	if d < time.Hour {
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// Took is the duration of a step, and says if it is estimated.
+func Took(d time.Duration, estimated bool) string {
+	if estimated {
+		return Duration(d) + " estimated"
+	}
+	return Duration(d)
 }
 
 // Plural returns how many of something there are.

@@ -52,7 +52,7 @@ func newNode(s *runs.Span) *node {
 		id: string(s.ID), parentID: string(s.Parent), title: title(s.Name), kind: s.Kind(), start: s.Start, end: s.End,
 		failure: Printable(s.Failure()), firstChunk: s.FirstChunk(), deltas: s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas),
 		executable: Printable(s.Text(semconv.ProcessExecutable)), folder: Printable(s.Text(semconv.ProcessWorkingDirectory)),
-		startMissing: s.Bool(semconv.StartMissing), estimated: s.Bool(semconv.TimeEstimated), maybeRoot: s.MayBeRoot(),
+		startMissing: s.Bool(semconv.StartMissing), estimated: s.Estimated(), maybeRoot: s.MayBeRoot(),
 	}
 	about, isPath := s.Detail()
 	n.about, n.isPath = Printable(about), isPath
@@ -199,6 +199,9 @@ func (n *node) call() string {
 	return strings.TrimSuffix(n.title, " "+n.executable) + " " + n.about
 }
 
+// timesEstimated is a note on a call whose start or end was inferred.
+const timesEstimated = "times estimated"
+
 // notes returns what the bar does not show, most important first.
 func (n *node) notes() []string {
 	var notes []string
@@ -218,7 +221,7 @@ func (n *node) notes() []string {
 		notes = append(notes, "start missing")
 	}
 	if n.estimated {
-		notes = append(notes, "times estimated")
+		notes = append(notes, timesEstimated)
 	}
 	if n.about != "" {
 		notes = append(notes, n.about)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
@@ -96,7 +97,7 @@ func (s Style) header(b *strings.Builder, t *trace) {
 	}
 	s.facts(b, facts)
 	if !t.timeless {
-		s.facts(b, []fact{{"", t.timeline.Account().String()}})
+		s.wrap(b, t.timeline.Account().String())
 	}
 	b.WriteString("\n")
 }
@@ -126,6 +127,21 @@ func (s Style) facts(b *strings.Builder, facts []fact) {
 	}
 }
 
+// wrap writes a list, as many items per line as fit.
+func (s Style) wrap(b *strings.Builder, list string) {
+	line := ""
+	for _, item := range strings.SplitAfter(Printable(list), ", ") {
+		if line != "" && cells(line)+cells(strings.TrimSuffix(item, " ")) > s.Width {
+			b.WriteString(cut(strings.TrimSuffix(line, " "), s.Width) + "\n")
+			line = ""
+		}
+		line += item
+	}
+	if line != "" {
+		b.WriteString(cut(line, s.Width) + "\n")
+	}
+}
+
 // Used says what tokens were used and what they cost, as far as that is known.
 func Used(used runs.Usage) (facts []string) {
 	switch {
@@ -142,16 +158,25 @@ func Used(used runs.Usage) (facts []string) {
 	return facts
 }
 
-// totals are what the run used, and what it had to do again.
-func totals(run *runs.Run) (facts []string) {
-	facts = Used(run.Usage())
+// Again says what an agent did again, and the delays before retries that it states.
+func Again(again runs.Again, delay time.Duration) (facts []string) {
 	for _, count := range []struct {
 		times int64
 		of    string
-	}{{run.Stated.Retries, "retry"}, {run.Stated.Reconnects, "reconnect"}, {run.Stated.Compactions, "compaction"}} {
+		delay time.Duration
+	}{{again.Retries, "retry", delay}, {again.Reconnects, "reconnect", 0}, {again.Compactions, "compaction", 0}} {
+		fact := Plural(count.times, count.of)
+		if count.delay > 0 {
+			fact += " (" + Duration(count.delay) + " delay)"
+		}
 		if count.times > 0 {
-			facts = append(facts, Plural(count.times, count.of))
+			facts = append(facts, fact)
 		}
 	}
 	return facts
+}
+
+// totals are what the run used, and what it had to do again.
+func totals(run *runs.Run) []string {
+	return append(Used(run.Usage()), Again(run.Stated.Again, run.RetryDelay)...)
 }

@@ -238,7 +238,7 @@ func TestDuration(t *testing.T) {
 		400 * time.Microsecond:       "0ms",
 		850 * time.Millisecond:       "850ms",
 		999600 * time.Microsecond:    "1.00s",
-		6260 * time.Millisecond:      "6.26s",
+		2655 * time.Millisecond:      "2.66s",
 		9996 * time.Millisecond:      "10.0s",
 		59940 * time.Millisecond:     "59.9s",
 		59960 * time.Millisecond:     "1m00s",

@@ -47,7 +47,7 @@ CREATE TABLE session (
 	agent TEXT NOT NULL DEFAULT '',
 	model TEXT NOT NULL DEFAULT '',
 	folder TEXT NOT NULL DEFAULT '',
-	failed INTEGER NOT NULL DEFAULT 0,  -- one of its spans did
+	failed INTEGER NOT NULL DEFAULT 0,  -- it or one of its tools did
 	ended INTEGER NOT NULL DEFAULT 0,
 	test INTEGER NOT NULL DEFAULT 0,    -- it is the test span of doctor
 	pinned INTEGER NOT NULL DEFAULT 0,

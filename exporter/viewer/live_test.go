@@ -28,7 +28,7 @@ func TestOpenSpans(t *testing.T) {
 	tool := span(1, 3, 1, "execute_tool shell go", 5, 9, str(semconv.ProcessCommandLine, "go test\n ./..."))
 	s.openAt("p", encode(t, from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")))), now)
 	got, ok := s.Session(idOf(tool))
-	if !ok || got.Ended || got.Failure != "" || got.Doubts != nil || got.Errors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
+	if !ok || got.Ended || got.Failure != "" || got.Doubts != nil || got.ToolErrors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
 		t.Fatalf("waiting for the model: %+v %+v", got, got.Now)
 	}
 

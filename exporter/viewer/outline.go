@@ -18,7 +18,6 @@ const TestSpan = "spantee doctor"
 type outline struct {
 	start, took, firstChunk int64 // microseconds
 	usage                   runs.Usage
-	errors                  int64
 	tools, toolErrors       int64
 	timeless                bool
 	agent, model            []byte
@@ -38,7 +37,7 @@ func newOutline(s *Session, r *runs.Run) (b []byte) {
 	}
 	for _, n := range []uint64{
 		flags, math.Float64bits(u.Cost), uint64(s.Start), uint64(s.End - s.Start), uint64(s.FirstChunk), uint64(u.InputTokens), uint64(u.OutputTokens),
-		uint64(u.CacheReadTokens), uint64(u.CacheWriteTokens), uint64(r.Errors), uint64(r.Tools), uint64(r.ToolErrors),
+		uint64(u.CacheReadTokens), uint64(u.CacheWriteTokens), uint64(r.ToolErrors), uint64(r.Tools), uint64(r.ToolErrors),
 	} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -79,7 +78,7 @@ func (o *outline) read(b []byte) {
 	o.usage.Cost = math.Float64frombits(uint64(number()))
 	for _, n := range []*int64{
 		&o.start, &o.took, &o.firstChunk, &o.usage.InputTokens, &o.usage.OutputTokens,
-		&o.usage.CacheReadTokens, &o.usage.CacheWriteTokens, &o.errors, &o.tools, &o.toolErrors,
+		&o.usage.CacheReadTokens, &o.usage.CacheWriteTokens, &o.toolErrors, &o.tools, &o.toolErrors, // the first was once something else
 	} {
 		*n = number()
 	}

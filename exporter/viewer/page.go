@@ -83,6 +83,7 @@ type Bar struct {
 	Detail        string `json:"detail,omitempty"`
 	Path          bool   `json:"path,omitempty"` // Detail is a path
 	Tool          string `json:"tool,omitempty"`
+	Script        bool   `json:"script,omitempty"` // it made other calls, which count in its place
 	Turn          int64  `json:"turn,omitempty"`
 	Start         int64  `json:"start"`
 	End           int64  `json:"end"`
@@ -120,15 +121,15 @@ func newBar(sp stored) (Bar, int) {
 	attribute := func(key string) string { return cutText(s.Text(key), maxDetail) }
 	used := s.Usage()
 	b := Bar{
-		ID:         hexID(s.ID),
-		Parent:     hexID(s.Parent),
-		Name:       cutText(s.Name, maxDetail),
-		Op:         string(s.Kind()),
-		Title:      cutText(s.Subject(), maxDetail),
-		Tool:       attribute(semconv.ToolName),
-		Turn:       s.Int(semconv.TurnNumber),
-		Start:      microseconds(s.Start),
-		End:        microseconds(s.End),
+		ID:     hexID(s.ID),
+		Parent: hexID(s.Parent),
+		Name:   cutText(s.Name, maxDetail),
+		Op:     string(s.Kind()),
+		Title:  cutText(s.Subject(), maxDetail),
+		Tool:   attribute(semconv.ToolName),
+		Turn:   s.Int(semconv.TurnNumber),
+		Script: s.IsScript(),
+		Start:  microseconds(s.Start), End: microseconds(s.End),
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
 		Open:       sp.n == 0,

@@ -155,9 +155,10 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) (a Runs, err error) {
 // selects reports whether a run is one of the Query.
 func (t *tally) selects(row int64, o *outline) bool {
 	has := func(rows []int64) bool { _, has := slices.BinarySearch(rows, row); return has }
+	well := len(o.failure) == 0 && o.toolErrors == 0
 	switch {
-	case t.Failed && o.errors == 0, t.Running, o.start < t.Since, t.Agent != "" && string(o.agent) != t.Agent, t.Model != "" && string(o.model) != t.Model, t.Folder != "" && string(o.folder) != t.Folder,
-		slices.Contains(t.outcomes, o.errors == 0), t.found != nil && !has(t.found):
+	case t.Failed && well, t.Running, o.start < t.Since, t.Agent != "" && string(o.agent) != t.Agent, t.Model != "" && string(o.model) != t.Model, t.Folder != "" && string(o.folder) != t.Folder,
+		slices.Contains(t.outcomes, well), t.found != nil && !has(t.found):
 		return false
 	}
 	return !has(t.poorer)

@@ -79,9 +79,25 @@ func TestStoreJoinsWhatComesLate(t *testing.T) {
 	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(semconv.InputTokens, 7))))
 	s.Add(from("b", fails(span(1, 3, 1, "execute_tool read", 6, 40))))
 	got, _ = s.Session(idOf(child))
-	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.Errors != 1 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
-		got.Input != 7 || got.Start != 5e6 || got.End != 40e6 || got.Failure != "" {
+	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
+		got.Input != 7 || got.Start != 5e6 || got.End != 30e6 || got.Failure != "" {
 		t.Errorf("whole: %+v", got)
+	}
+}
+
+// The errors of a run are its failed tools; that it failed is its state. Nothing else that fails counts.
+func TestErrorsAreFailedTools(t *testing.T) {
+	s := newStore(t)
+	s.Add(from("a",
+		span(1, 1, 0, "invoke_agent hook", 1, 9), fails(span(1, 2, 1, "hook Stop", 7, 8)), fails(span(1, 3, 1, "chat m", 2, 3)), span(1, 4, 1, "execute_tool shell", 3, 4),
+		fails(span(2, 1, 0, "invoke_agent failed", 1, 9)), span(3, 1, 0, "invoke_agent tool", 1, 9), fails(span(3, 2, 1, "execute_tool shell", 3, 4))))
+	for search, want := range map[string]int{"failed:yes": 2, "failed:no": 1} {
+		if runs := s.Runs(RunsQuery{Query: Query{Search: search}}); s.matching(search) != want || runs.All.Runs != want {
+			t.Errorf("%s: %d sessions and %d runs, want %d", search, s.matching(search), runs.All.Runs, want)
+		}
+	}
+	if runs := s.Runs(RunsQuery{Query: Query{Failed: true}}); runs.All.Runs != 2 || s.List(Query{Failed: true, Limit: 9}).Matching != 2 {
+		t.Errorf("%+v", runs.All)
 	}
 }
 
@@ -92,7 +108,7 @@ func TestStoreReplacesDuplicates(t *testing.T) {
 	}
 	s.Add(from("a", span(1, 2, 1, "execute_tool shell", 0, 2)))
 	l := s.List(Query{Limit: 10})
-	if got := l.Sessions[0]; len(l.Sessions) != 1 || got.Spans != 2 || got.Errors != 0 || got.End != 2e6 {
+	if got := l.Sessions[0]; len(l.Sessions) != 1 || got.Spans != 2 || got.ToolErrors != 0 || got.End != 1e6 {
 		t.Errorf("%+v", l.Sessions)
 	}
 	spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0)

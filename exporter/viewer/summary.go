@@ -14,9 +14,11 @@ type Session struct {
 	ID string `json:"id"`
 	runs.Identity
 	runs.Counts
+	runs.Again
+	RetryDelay   int64        `json:"retryDelay"` // microseconds, as far as the agent states it
 	Service      string       `json:"service"`
-	Start        int64        `json:"start"` // microseconds since 1970
-	End          int64        `json:"end"`
+	Start        int64        `json:"start"`              // microseconds since 1970
+	End          int64        `json:"end"`                // of the run
 	Timeless     bool         `json:"timeless,omitempty"` // only the order of its steps is known
 	FirstChunk   int64        `json:"firstChunk"`         // microseconds
 	Input        int64        `json:"input"`
@@ -35,8 +37,8 @@ type Session struct {
 func newSession(id traceID, r *runs.Run, service string, now time.Time) Session {
 	u := r.Usage()
 	return Session{
-		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
-		Start: microseconds(r.Start), End: microseconds(r.End), Timeless: r.Timeless(),
+		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Again: r.Stated.Again, RetryDelay: r.RetryDelay.Microseconds(), Service: service,
+		Start: microseconds(r.Start), End: microseconds(r.Ended()), Timeless: r.Timeless(),
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Cost: u.Cost,
 		Failure: r.Failure, Doubts: r.Doubts, LastReceived: now.UnixMicro(),
 	}
@@ -55,16 +57,13 @@ func (s *Store) sessions(from querier, query string, args ...any) (list []Sessio
 		var summary sql.RawBytes
 		var session Session
 		var row, end int64
-		var pinned bool
 		var silent sql.NullBool
 		var at sql.NullInt64
-		err := scan(&row, &summary, &end, &pinned, &silent, &at)
+		err := scan(&row, &summary, &end, &session.Pinned, &silent, &at)
 		if err == nil {
 			err = json.Unmarshal(summary, &session)
 		}
-		session.Pinned = pinned
-		list, rows, heard, gone = append(list, session), append(rows, row), append(heard, end), append(gone, silent)
-		reported = append(reported, at)
+		list, rows, heard, gone, reported = append(list, session), append(rows, row), append(heard, end), append(gone, silent), append(reported, at)
 		return err
 	}, query, args...)
 	for i := range list {

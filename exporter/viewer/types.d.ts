@@ -4,7 +4,8 @@
 interface Session {
   id: string; name: string; service: string; agent: string; model: string; prompt: string; first: string; folder: string; failure: string;
   start: number; end: number; came: number; firstChunk: number;
-  spans: number; errors: number; turns: number; tools: number; toolErrors: number;
+  spans: number; turns: number; tools: number; toolErrors: number;
+  retries: number; reconnects: number; compactions: number; retryDelay: number;
   input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; timeless?: boolean; doubts?: { name: string; count: number }[]; now?: Now;
 }
@@ -17,7 +18,7 @@ interface List {
   kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
 }
 interface Bar {
-  id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; turn?: number;
+  id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; script?: boolean; turn?: number;
   start: number; end: number; failure?: string; executable?: string; firstChunk?: number; open?: boolean; coarse?: boolean; startInferred?: boolean; endInferred?: boolean;
   input?: number; output?: number; cached?: number; cost?: number;
   chunks?: number; text?: number[]; thinking?: number[]; marks?: Mark[];

@@ -302,7 +302,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 	}
 	row := []any{
 		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.ToolErrors,
-		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Folder, conversation, run.Errors > 0, session.Ended, run.Name == TestSpan, r.row, r.id[:],
+		usage.InputTokens, usage.OutputTokens, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Folder, conversation, run.Failed(), session.Ended, run.Name == TestSpan, r.row, r.id[:],
 	}
 	if r.fresh {
 		u.queue(insertSession, row...)

@@ -86,6 +86,10 @@ func TestSentences(t *testing.T) {
 		},
 		{"a new step", each(5, usually(10, in("Read", 5))), run(100, 30, in("shell go", 20), in("Read", 5)), "3.0 × the usual time (median of 5 runs): shell go took 20 s, usually none"},
 		{
+			"as earlier versions called it", each(5, usually(10, in("between steps", 2), in("waiting for background work", 1), in("streaming answers", 5))), run(100, 30, in("agent's own", 20), in("model output", 5)),
+			"3.0 × the usual time (median of 5 runs): agent's own took 20 s, usually 3.0 s",
+		},
+		{
 			"a step of most runs", append([]receipt.Run{run(60, 10), run(61, 10)}, each(4, usually(10, in("shell go", 4)))...), run(100, 30, in("shell go", 20)),
 			"3.0 × the usual time (median of 6 runs): shell go took 20 s, usually 4.0 s",
 		},

@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -70,14 +71,20 @@ func cause(run *receipt.Run, usual *receipt.Baseline, earlier []*receipt.Run) st
 	return what + duration(took) + ", usually " + duration(usually)
 }
 
+// renamed are steps as earlier versions called them.
+var renamed = map[string]string{
+	"streaming answers": "model output", "waiting for an approval": "approvals",
+	"between steps": "agent's own", "waiting for background work": "agent's own",
+}
+
 // secondsIn returns the time that a run spent in a step.
-func secondsIn(run *receipt.Run, step string) float64 {
+func secondsIn(run *receipt.Run, step string) (seconds float64) {
 	for _, share := range run.Longest {
-		if share.Step == step {
-			return share.Seconds
+		if cmp.Or(renamed[share.Step], share.Step) == step {
+			seconds += share.Seconds
 		}
 	}
-	return 0
+	return seconds
 }
 
 func usualOf(earlier []*receipt.Run) *receipt.Baseline {

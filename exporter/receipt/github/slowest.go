@@ -21,8 +21,10 @@ const (
 	maxLedTo   = 3    // tools that are named of a turn
 )
 
-// slowest are the tools and the model turns that took longest.
+// slowest are the tools and the model turns that took longest. A tool with steps of its own is not
+// among them.
 type slowest struct {
+	calls        runs.Calls
 	tools, turns []slow
 	ledTo        map[turn][]string // the tools that turns called
 }
@@ -32,6 +34,7 @@ type slow struct {
 	turn        turn
 	start       uint64
 	took        time.Duration
+	estimated   bool
 }
 
 // A turn is a model call of an agent.
@@ -43,14 +46,17 @@ type turn struct {
 // add adds a finished span.
 func (s *slowest) add(span *runs.Span) {
 	step := slow{
-		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(),
+		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(), estimated: span.Estimated(),
 		turn: turn{string(span.TraceID), string(span.Parent), span.Int(semconv.TurnNumber)},
 	}
+	isCall := s.calls.Add(span)
 	switch span.Kind() {
 	case runs.Tool:
 		detail, _ := span.Detail()
 		step.what = call(span.ToolName(), span.Text(semconv.ProcessExecutable), detail)
-		s.tools = longest(s.tools, step)
+		if isCall {
+			s.tools = longest(s.tools, step)
+		}
 		if led := s.ledTo[step.turn]; len(led) <= maxLedTo && (led != nil || len(s.ledTo) < maxTurns) {
 			if s.ledTo == nil {
 				s.ledTo = map[turn][]string{}
@@ -90,7 +96,7 @@ func (s *slowest) write(b *strings.Builder, r *receipt.Receipt) {
 			if start, known := starts[step.trace]; known {
 				at = tree.Duration(max(0, time.Unix(0, int64(step.start)).Sub(start)))
 			}
-			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(what(step)), tree.Duration(step.took), at)
+			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(what(step)), tree.Took(step.took, step.estimated), at)
 		}
 	}
 	table("Slowest tools", "tool", s.tools, func(step slow) string { return step.what })

@@ -113,9 +113,7 @@ func facts(run *receipt.Run, link func(trace string) string) string {
 	list := []string{took(run), cell(run.Model), tree.Plural(run.Turns, "turn"), tree.Plural(run.Tools, "tool")}
 	list = append(list, tree.Used(runs.Usage{InputTokens: run.InputTokens, OutputTokens: run.OutputTokens})...)
 	list = append(list, cost(run))
-	if run.Retries > 0 {
-		list = append(list, tree.Plural(run.Retries, "retry"))
-	}
+	list = append(list, tree.Again(runs.Again{Retries: int64(run.Retries), Reconnects: int64(run.Reconnects), Compactions: int64(run.Compactions)}, time.Duration(run.Retry*float64(time.Second)))...)
 	list = append(list, "trace "+traceLink(run, link))
 	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), " · ")
 }

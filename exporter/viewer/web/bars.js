@@ -32,7 +32,7 @@ export function drawBar(pen, w, n, b) {
   if (n.op === "chat") drawTurn(pen, w, n, b, x0, x1);
   else pen.rounded(b.color, x0, b.y, x1 - x0, b.height);
   if (n.failure) pen.cross(b.x + b.width + 8, b.y + b.height / 2, "error");
-  drawMarks(pen, w, n.marks.map((m) => m.at), b);
+  inSight(w, n.marks.map((m) => m.at), b, 2, (x) => pen.fill("text", x, b.y - 2, 1, b.height + 4, 0.7));
   if (n.open && x1 < w.width) pen.fill("accent", x1 - 1, b.y - 3, 2, b.height + 6);
 }
 
@@ -56,11 +56,6 @@ function drawTurn(pen, w, n, b, x0, x1) {
 /** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b @param {string} ink */
 function rhythm(pen, w, times, b, ink) {
   inSight(w, times, b, 1, (x, n) => pen.fill(ink, x, b.y, 1, b.height, Math.min(1, 0.5 + 0.15 * n)));
-}
-
-/** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b */
-function drawMarks(pen, w, times, b) {
-  inSight(w, times, b, 2, (x) => pen.fill("text", x, b.y - 2, 1, b.height + 4, 0.7));
 }
 
 // inSight calls draw where instants are, with how many there are in so many pixels.

@@ -64,7 +64,7 @@ export function timeSpent(trace) {
   }
   pass(to, Boolean(trace.root?.bar.endInferred));
   const list = [...parts.values()].sort((a, b) => b.us - a.us || a.order - b.order || (a.label < b.label ? -1 : 1));
-  return { total: Math.max(1, to - from), parts: list };
+  return { total: Math.max(1, to - from), parts: edges.length || trace.live ? list : [] };
 }
 
 // percentages are those of the parts, rounded by the largest remainder so that they are 100.
@@ -111,7 +111,7 @@ function kindOf(op, title = "") {
 // toolStats are the tools, those whose calls took longest together first.
 /** @param {Trace} trace */
 export function toolStats(trace) {
-  let tools = trace.nodes.filter((n) => n.op === "tool");
+  let tools = trace.nodes.filter((n) => n.op === "tool" && !n.bar.script);
   if (!tools.length) tools = trace.nodes.filter((n) => n.op === "" && n !== trace.root);
   /** @type {Map<string, { tool: string, calls: number, failed: number, total: number, times: number[], p95: number }>} */
   const stats = new Map();
@@ -134,15 +134,17 @@ function quantile(sorted, q) {
   return sorted.length ? sorted[Math.max(0, Math.ceil(sorted.length * q) - 1)] : NaN;
 }
 
-// slowest are the steps that took longest. A call that waited for its
-// sub-agent is told by that one's steps.
+// slowest are the calls that took longest, as in the terminal. A call with steps of its own is told
+// by those.
 /** @param {Trace} trace */
 export function slowest(trace, most = 10) {
   return trace.nodes
-    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent && trace.time(n.duration))
+    .filter((n) => n !== trace.root && calls.has(n.op) && !n.children.some((c) => c.op === "agent" || c.op && calls.has(c.op)) && trace.time(n.duration))
     .sort((a, b) => b.duration - a.duration)
     .slice(0, most);
 }
+
+const calls = new Set(["chat", "tool", ""]); // "" of other senders
 
 // usage sums what the model calls took, turn by turn. A sub-agent's calls are
 // calls as well; the agents' own totals would count them twice.

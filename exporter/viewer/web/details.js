@@ -48,7 +48,6 @@ export class Details {
   /** @param {TraceNode} node @param {Detail[]} parts */
   span(node, parts) {
     const s = parts[0], timeless = this.times?.timeless ?? false;
-    const last = parts[parts.length - 1];
     const attributes = s.attributes;
     const content = attributes.filter((a) => a.key in contentTitles);
     const events = parts.flatMap((p) => p.events.map((e) => ({ ...e, at: e.at + p.start - s.start })));
@@ -60,14 +59,14 @@ export class Details {
         h("button", { class: "quiet", type: "button", title: "Deselect (Esc)", "aria-label": "Deselect", onclick: () => this.go(null) }, "✕")),
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
-        !timeless && (node.open || this.times?.time(node.duration)) && fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
+        !timeless && fact("Duration", node.open ? `${duration(node.duration)} so far` : this.times?.took(node)),
         node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
         !timeless && fact("Started", exactMoment(s.start)),
         fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),
         fact("Kind", s.kind)),
       content.map((a) => section(contentTitles[a.key], readable(a.key, a.value))),
       section(`Attributes`, table(attributes.filter((a) => !(a.key in contentTitles)))),
-      events.length > 0 && section(plural(events.length, "event"), eventList(events, timeless)),
+      events.length > 0 && section(plural(events.length, "event"), eventList(events, (us) => this.times?.time(us) ?? "")),
       links.length > 0 && section("Links", h("ul", { class: "links" }, links.map((l) => this.link(l)))),
       section("Resource", table(s.resource), s.scope && h("p", { class: "dim" }, s.scope)),
       section("Ids", h("dl", { class: "facts" },
@@ -99,10 +98,8 @@ export class Details {
 /** @type {(label: string, value: Child, extra?: Props) => Leaf} */
 export const fact = (label, value, extra = {}) => value && h("div", {}, h("dt", {}, label), h("dd", extra, value));
 
-/** @param {string} title @param {...Child} children */
-function section(title, ...children) {
-  return h("details", { open: true }, h("summary", {}, title), ...children);
-}
+/** @type {(title: string, ...children: Child[]) => Element} */
+const section = (title, ...children) => h("details", { open: true }, h("summary", {}, title), ...children);
 
 /** @param {Attribute[]} attributes */
 function table(attributes) {
@@ -119,18 +116,18 @@ function value(a) {
   return a.value === "" ? h("span", { class: "dim" }, "empty") : a.value;
 }
 
-/** @param {SpanEvent[]} events @param {boolean} timeless */
-function eventList(events, timeless) {
+/** @param {SpanEvent[]} events @param {(us: number) => string} time */
+function eventList(events, time) {
   const list = h("ol", { class: "events" });
   let shown = 0;
   const more = h("button", { type: "button", class: "quiet" });
   /** @type {(n: number) => void} */
   const add = (n) => {
     list.append(...events.slice(shown, shown + n).map((e, i) => {
-      const before = events[shown + i - 1];
+      const before = events[shown + i - 1], since = before && time(e.at - before.at);
       return h("li", {},
-        h("span", { class: "num" }, !timeless && duration(e.at)),
-        h("span", { class: "num dim" }, before && !timeless && `+${duration(e.at - before.at)}`),
+        h("span", { class: "num" }, time(e.at)),
+        h("span", { class: "num dim" }, since && `+${since}`),
         h("span", {}, e.name, " ", h("span", { class: "dim" }, e.attributes.map((a) => `${short(a.key)} ${a.value}`).join(" · "))));
     }));
     shown = Math.min(shown + n, events.length);

@@ -1,20 +1,19 @@
 // @ts-check
 // Times are in microseconds.
 
-// duration has three digits that matter, as in the text tree: 850µs, 850ms,
+// duration has three digits that matter, as in the text tree: 850µs, 30ms,
 // 6.26s, 12.4s, 1m02s, 1h05m.
 /** @param {number} us @returns {string} */
 export function duration(us) {
   if (us < 0) return "−" + duration(-us);
-  if (us < 999.5) return `${Math.round(us)}µs`;
+  if (us < 999.5) return us < 0.5 ? "0ms" : `${Math.round(us)}µs`;
   const ms = us / 1e3;
-  if (ms < 9.995) return `${ms.toFixed(2)}ms`;
-  if (ms < 99.95) return `${ms.toFixed(1)}ms`;
+  if (ms < 99.95) return `${Number(ms.toFixed(ms < 9.995 ? 2 : 1))}ms`;
   if (ms < 999.5) return `${Math.round(ms)}ms`;
-  const s = us / 1e6;
-  if (s < 9.995) return `${s.toFixed(2)}s`;
-  if (s < 59.95) return `${s.toFixed(1)}s`;
-  const whole = Math.round(s);
+  const exact = Math.round(ms); // as the terminal rounds
+  if (exact < 9995) return `${(Math.round(exact / 10) / 100).toFixed(2)}s`;
+  if (exact < 59950) return `${(Math.round(exact / 100) / 10).toFixed(1)}s`;
+  const whole = Math.round(exact / 1e3);
   /** @type {(n: number) => string} */
   const two = (n) => String(n).padStart(2, "0");
   if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;

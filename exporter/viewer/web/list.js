@@ -137,7 +137,7 @@ export function listView({ main, signal, address }) {
     later.hidden = list.matching <= offset + pageSize;
     table.hidden = !order.length;
     alike.hidden = list.sessions.length < 2 || list.sessions.some((s) => s.prompt || s.first);
-    for (const key of mayBeEmpty) table.classList.toggle(`no-${key}`, !list.sessions.some((s) => s[key]));
+    for (const key of mayBeEmpty) table.classList.toggle(`no-${key}`, !list.sessions.some((s) => s[key === "errors" ? "toolErrors" : key]));
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
     set(foot, order.length ? footer(list, offset) : "");
@@ -304,7 +304,7 @@ class Row {
       this.outcome.className = `outcome ${kind}`;
     }
     set(this.outcome, words);
-    set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
+    set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now && !s.ended ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
 

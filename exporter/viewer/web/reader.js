@@ -85,7 +85,7 @@ export class Reader {
     const go = h("button", { type: "button", class: "go", title: chat ? turnFacts(n) : "Show in the waterfall", onclick: () => this.select(n.id) },
       leads ? [title, chat && n.bar.input && `${roughly(n.bar.input)} in`, chat && n.bar.output && `${roughly(n.bar.output)} out`].filter(Boolean).join(" · ") :
         [h("b", {}, h("bdi", {}, title)), " ", h("bdi", { class: n.bar.path ? "about path" : "about" }, about)]);
-    const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : this.trace?.time(n.duration));
+    const took = !this.trace?.timeless && h("span", { class: "took" }, n.open ? seconds(n.duration) : this.trace?.took(n));
     const li = h("li", { class: `entry ${e.kind}${leads ? " words" : ""}${n.failure ? " failed" : ""}${n.open ? " open" : ""}${n.id === this.whole ? " whole" : ""}`, "data-id": n.id },
       h("div", { class: "what" }, go, took), chat && !e.said.length && h("p", { class: "about" }, about), ...this.body(e, n));
     if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;

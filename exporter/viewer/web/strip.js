@@ -33,7 +33,7 @@ const mostFailed = 4;
 export function failures(trace, select, filter) {
   const failed = failedTools(trace);
   return failed.length > 0 && h("p", { class: "failures" },
-    h("button", { type: "button", class: "quiet red", title: "Show only these spans", onclick: () => filter("is:error") }, `${count(failed.length)} failed:`),
+    h("button", { type: "button", class: "quiet red", title: "Show only these spans", onclick: () => filter("is:error op:tool") }, `${count(failed.length)} failed:`),
     failed.slice(0, mostFailed).map((n) => h("button", { type: "button", class: "quiet", onclick: () => select(n.id) },
       h("bdi", {}, `${rowName(n)} ${rowDetail(n, trace.session.folder).slice(0, 60)}`.trim()), ` (${n.failure.slice(0, 40)})`)));
 }

@@ -19,7 +19,7 @@ export function summary(trace, { select, filter }) {
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },
         h("b", {}, h("bdi", {}, rowName(n, trace.session))), " ", h("bdi", { class: "about" }, rowDetail(n, trace.session.folder)),
         n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
-      h("span", { class: "num" }, trace.time(n.duration))))),
+      h("span", { class: "num" }, trace.took(n))))),
     h("h2", {}, "Tools"), toolTable(trace, filter),
     used.turns.length > 0 && h("h2", {}, used.input ? "Context by turn" : "Usage"),
     used.turns.length > 0 && context(used, select),

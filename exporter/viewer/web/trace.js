@@ -69,6 +69,10 @@ export class Trace {
   /** @param {number} us */
   time(us) { return this.timeless || us < this.least ? "" : duration(us); }
 
+  // took writes how long a step took, and whether that rests on an inferred start or end.
+  /** @param {Node} n */
+  took(n) { return this.time(n.duration) && this.time(n.duration) + (n.estimated ? " estimated" : ""); }
+
   // timeless tells that only the order of the steps is known.
   get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
 
@@ -108,6 +112,7 @@ export class Trace {
 
   get live() { return this.open.size > 0 && !this.session?.now?.gone; }
   get duration() { return this.end - this.start; }
+  get ran() { return this.root ? this.tops.reduce((end, n) => Math.max(end, n.end), 0) - this.start : this.duration; } // background work may end later
 
   // rows are the nodes in the order they are drawn. Only those that match, and
   // what they belong to, if match is given.

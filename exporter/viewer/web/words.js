@@ -57,7 +57,7 @@ export function state(s, now = present(s) / 1e3) {
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", s.failure === "failed" ? s.failure : `failed: ${s.failure}`];
   if (s.ended && s.doubts?.length) return ["mixed", `ended, but ${s.doubts.map(doubt).join(", ")}`];
-  if (s.ended && s.errors) return ["mixed", s.toolErrors ? `ended, ${plural(s.toolErrors, "error")}` : "ended, but a step failed"]; // a run's errors are its failed tools
+  if (s.ended && s.toolErrors) return ["mixed", `ended, ${plural(s.toolErrors, "error")}`]; // a run's errors are its failed tools
   if (s.ended) return ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
@@ -76,7 +76,7 @@ const isStuck = (n, us) => n.stall > 0 && n.op !== "background" && us - n.heard 
 // inState reports whether a session is in a state that a list can be narrowed to.
 /** @param {Session} s @param {string} wanted */
 export function inState(s, wanted) {
-  if (wanted === "failed") return s.errors > 0;
+  if (wanted === "failed") return s.failure !== "" || s.toolErrors > 0;
   const [kind] = state(s);
   return !wanted || kind === wanted || wanted === "running" && kind === "stuck";
 }
@@ -156,6 +156,6 @@ function ledTo(n) {
   return `→ ${(tools.length > 3 ? [...tools.slice(0, 3), "…"] : tools).join(", ") || (n.failure ? "failed" : "answer")}`;
 }
 
-// failedTools are the tool calls that failed, in order.
+// failedTools are the tool calls that failed, in order, without scripts that made calls.
 /** @param {Trace} trace */
-export const failedTools = (trace) => trace.nodes.filter((n) => n.failure && n.op === "tool").sort((a, b) => a.start - b.start);
+export const failedTools = (trace) => trace.nodes.filter((n) => n.failure && n.op === "tool" && !n.bar.script).sort((a, b) => a.start - b.start);

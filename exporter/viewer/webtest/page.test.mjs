@@ -13,7 +13,7 @@ import { sortBy, week, withGaps } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
+import { activity, failedTools, headline, inState, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -102,6 +102,20 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.deepEqual(slowest(run(), 3).map((n) => n.id), ["c1", "b", "ig"]);
 });
 
+test("a session ends with its last root, whatever still runs in the background", () => {
+  const shell = bar("b", "r", "background", "shell", 1, 9);
+  assert.equal(traced([bar("r", "", "agent", "cursor-agent", 0, 3), bar("q", "", "agent", "cursor-agent", 3, 5), shell]).ran, 5 * s);
+  assert.equal(traced([shell]).ran, 8 * s);
+});
+
+test("what is slow are calls without steps of their own", () => {
+  const t = traced([
+    bar("r", "", "agent", "cursor-agent", 0, 9), bar("h", "r", "hook", "Stop", 0, 9), bar("s", "r", "tool", "script", 0, 8), bar("i", "s", "tool", "read", 0, 3),
+    bar("m", "r", "tool", "rm", 4, 9), bar("a", "m", "approval", "rm", 4, 8), bar("c", "r", "chat", "GPT-5", 0, 4),
+  ]);
+  assert.deepEqual(slowest(t).map((n) => n.id), ["m", "c", "i"]);
+});
+
 test("the microsecond between two spans is no idle time", () => {
   const labels = (gap) => timeSpent(traced([
     bar("r", "", "agent", "cursor-agent", 0, 3),
@@ -110,12 +124,13 @@ test("the microsecond between two spans is no idle time", () => {
   ])).parts.map((p) => p.label);
   assert.deepEqual(labels(1e-6), ["grep", "read"]);
   assert.deepEqual(labels(0.5), ["grep", "read", "agent's own"]);
+  assert.deepEqual(timeSpent(traced([bar("r", "", "agent", "cursor-agent", 0, 3)])).parts, []); // without a step nothing is known
 });
 
 test("spantee's times have milliseconds, those of others may be shorter", () => {
   for (const [coarse, said, ids] of [[true, "", []], [false, "400µs", ["a"]]]) {
     const t = traced([bar("r", "", "agent", "x", 0, 1, { coarse }), bar("a", "r", "tool", "read", 0, 4e-4, { coarse })]);
-    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1.00ms"]);
+    assert.deepEqual([t.time(400), t.time(1), t.time(1000)], [said, "", "1ms"]);
     assert.deepEqual(slowest(t).map((n) => n.id), ids);
   }
 });
@@ -266,7 +281,7 @@ test("what goes on, in words", () => {
   assert.equal(state({ now: now({ op: "chat", stall: 0 }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // --stall-after=0s
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
-  assert.deepEqual(state({ came: t0, failure: "", ended: true, errors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
+  assert.deepEqual(state({ came: t0, failure: "", ended: true, toolErrors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
   assert.equal(headline({ ...session, prompt: "Fix **it**" }), "Fix it");
   assert.equal(headline({ ...session, first: "$ go test ./..." }), "$ go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
@@ -281,15 +296,17 @@ test("a bar's notes say what its row does not", () => {
     bar("d", "r", "chat", "chat", 3, 4),
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
+  assert.deepEqual(["b", "c"].map((id) => trace.took(trace.byId.get(id))), ["1.00s", "1.00s estimated"]);
   assert.equal(rowName(trace.byId.get("d"), session), "chat"); // not "chat · chat"
 });
 
 test("errors are failed tools, and a run that failed says so itself", () => {
-  const words = (more) => state({ came: t0, failure: "", ended: true, errors: 0, toolErrors: 0, ...more });
-  assert.deepEqual(words({ failure: "aborted", errors: 2 }), ["failed", "failed: aborted"]);
-  assert.deepEqual(words({ errors: 5, toolErrors: 3 }), ["mixed", "ended, 3 errors"]);
-  assert.deepEqual(words({ errors: 1 }), ["mixed", "ended, but a step failed"]);
-  assert.deepEqual(words({}), ["ok", "ended well"]);
+  const ran = (more) => ({ came: t0, failure: "", ended: true, toolErrors: 0, ...more });
+  const aborted = ran({ failure: "aborted" }), three = ran({ toolErrors: 3 }), well = ran({}); // even if a hook failed
+  assert.deepEqual(state(aborted), ["failed", "failed: aborted"]);
+  assert.deepEqual(state(three), ["mixed", "ended, 3 errors"]);
+  assert.deepEqual(state(well), ["ok", "ended well"]);
+  assert.deepEqual([aborted, three, well].map((s) => inState(s, "failed")), [true, true, false]);
 });
 
 test("steps are told apart, and what failed comes first", () => {
@@ -297,6 +314,8 @@ test("steps are told apart, and what failed comes first", () => {
   const named = (n) => `${rowName(n, t.session)} ${rowDetail(n, session.folder)}`;
   assert.deepEqual(["c1", "c2", "a"].map((id) => named(t.byId.get(id))), ["turn 1 → read, read, task", "turn 2 → answer", "read a.go"]);
   assert.deepEqual(failedTools(t).map((n) => n.id), ["b"]);
+  const script = traced([bar("s", "", "tool", "exec", 0, 2, { script: true, failure: "error" }), bar("i", "s", "tool", "read", 0, 1, { failure: "error" })]); // only what a script called is counted
+  assert.deepEqual([failedTools(script).map((n) => n.id), toolStats(script).map((s) => s.tool)], [["i"], ["read"]]);
   const other = traced([bar("c", "", "chat", "small", 0, 1, { turn: 3 }), bar("s", "c", "tool", "shell go", 1, 2, { detail: "cd x && ./bin/go test" }), bar("u", "c", "tool", "shell go", 1, 2)]);
   assert.deepEqual(["c", "s", "u"].map((id) => rowName(other.byId.get(id), other.session)), ["turn 3 · small", "shell", "shell go"]); // another model, and a program that the command has
 });
@@ -376,7 +395,7 @@ test("time", () => {
   const { list, step } = steps(0, 24.3 * s, 6);
   assert.equal(step, 5 * s);
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
-  assert.deepEqual([0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
+  assert.deepEqual([0, 0.5, 850, 1234, 39999, 1684999, 2654999, 6.26 * s, 62 * s, 3900 * s].map(duration), ["0ms", "1µs", "850µs", "1.23ms", "40ms", "1.69s", "2.66s", "6.26s", "1m02s", "1h05m"]);
   assert.deepEqual([0, 0.001234, 0.05, 1.5, 250].map(money), ["$0", "$0.0012", "$0.050", "$1.50", "$250"]);
   assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
