@@ -185,7 +185,7 @@ export function listView({ main, signal, address }) {
     restored = true;
     if (left.address !== writeAddress([], query())) return;
     page.scrollTop = left.top;
-    rows.get(left.id)?.link.focus({ preventScroll: true });
+    if (document.activeElement !== search) rows.get(left.id)?.link.focus({ preventScroll: true });
   }
   const selected = () => body.querySelector("tr:focus-within");
   /** @param {number} way */
