@@ -193,7 +193,7 @@ func TestMetricsOfAKilledProcess(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, c := newSpool(t), &metricsFake{answer: tt.answer}
 				killed := New(Config{Client: new(fake), Spool: s, Metrics: c})
-				must(t, killed.Export(nil, &spool.Snapshot{Open: spansOf(killed, numbered(0, 1, 300)), Metrics: []byte("totals")}))
+				must(t, killed.Export(nil, &spool.Snapshot{Open: spansOf(numbered(0, 1, 300)), Metrics: []byte("totals")}))
 				must(t, exportOpen(killed, numbered(0, 1, 300)...)) // the metrics are still good
 				kill(t, killed, s)
 				_, err := drainAll(t, s, c)

@@ -19,15 +19,15 @@ func encode(span *tracepb.Span) []byte {
 
 // export exports spans together.
 func export(e *Exporter, spans ...*tracepb.Span) {
-	_ = e.Export(spansOf(e, spans), nil)
+	_ = e.Export(spansOf(spans), nil)
 }
 
 // exportOpen exports a snapshot with spans that have not ended.
 func exportOpen(e *Exporter, open ...*tracepb.Span) error {
-	return e.Export(nil, &spool.Snapshot{Open: spansOf(e, open)})
+	return e.Export(nil, &spool.Snapshot{Open: spansOf(open)})
 }
 
-func spansOf(e *Exporter, spans []*tracepb.Span) (all []*spool.Span) {
+func spansOf(spans []*tracepb.Span) (all []*spool.Span) {
 	for _, span := range spans {
 		all = append(all, spool.NewSpan(encode(span), new(spool.Origin)))
 	}

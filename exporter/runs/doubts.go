@@ -29,14 +29,16 @@ var doubtful = map[string]struct{ count, one, several string }{
 	semconv.DoubtUnknownLines:  {semconv.UnknownLines, "1 line of an unknown type", "N lines of unknown types"},
 }
 
-// String says the doubt in words, with its name for grep.
-func (d Doubt) String() string {
-	words := doubtful[d.Name].one
+// Words says the doubt in words.
+func (d Doubt) Words() string {
 	if d.Count > 1 {
-		words = strings.Replace(doubtful[d.Name].several, "N", strconv.Itoa(d.Count), 1)
+		return strings.Replace(doubtful[d.Name].several, "N", strconv.Itoa(d.Count), 1)
 	}
-	return words + " (" + d.Name + ")"
+	return doubtful[d.Name].one
 }
+
+// String says the doubt in words, with its name for grep.
+func (d Doubt) String() string { return d.Words() + " (" + d.Name + ")" }
 
 // Doubts returns the doubts that a root states, sorted by their names. It leaves out what
 // is none.

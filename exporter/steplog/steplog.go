@@ -5,7 +5,7 @@
 //	+00:11.8    read           766ms
 //	+01:11.0    shell go       running for 60s
 //	cursor-agent ended after 1m24s · 6 tools, 1 failed · 79,650 tokens in, 731 out
-//	doubts: last_command_failed
+//	doubts: the last command failed (last_command_failed)
 //	✗ shell go  exit 1  at 3.0s
 //	shell 95 %, model 5 % (4 waiting)
 //
@@ -286,14 +286,10 @@ func (l *Log) printRun(r *run, root *runs.Span) {
 	row(tree.Cell{Text: head + " · " + tree.Summary(&r.facts), Color: color})
 	var doubts []string
 	for _, d := range r.facts.Doubts {
-		text := d.Name
-		if d.Count > 1 {
-			text += fmt.Sprintf(" (%d)", d.Count)
-		}
-		doubts = append(doubts, text)
+		doubts = append(doubts, d.String())
 	}
 	if len(doubts) > 0 {
-		row(tree.Cell{Text: "doubts: " + strings.Join(doubts, ", "), Color: tree.Yellow})
+		row(tree.Cell{Text: "doubts: " + strings.Join(doubts, " · "), Color: tree.Yellow})
 	}
 	slices.SortStableFunc(r.failed, func(a, b failure) int { return cmp.Compare(a.at, b.at) })
 	var widths [2]int

@@ -313,7 +313,7 @@ func TestHungTool(t *testing.T) {
 		l.feed(cursor("s", say, result))
 		l.want(
 			"cursor-agent ended after 3m03s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
-			"doubts: last_command_failed",
+			"doubts: the last command failed (last_command_failed)",
 			"✗ shell go  exit 1  at 3.00s",
 			"shell 98 %, model 2 % (all waiting)")
 		l.close()
@@ -462,12 +462,12 @@ func TestTwoSessionsAtOnce(t *testing.T) {
 			"+01:02.0  6b9ccc38    shell go       running for 60s",
 			"+01:17.0  6b9ccc38  ✗ shell go       1m16s  exit 1",
 			"6b9ccc38  cursor-agent ended after 1m17s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
-			"6b9ccc38  doubts: last_command_failed",
+			"6b9ccc38  doubts: the last command failed (last_command_failed)",
 			"6b9ccc38  ✗ shell go  exit 1  at 1.00s",
 			"6b9ccc38  shell 99 %, model 1 % (all waiting)",
 			"+01:05.0  38acf4ba  ✗ shell go       1m00s  exit 1",
 			"38acf4ba  cursor-agent ended after 1m05s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
-			"38acf4ba  doubts: ends_on_tool, last_command_failed",
+			"38acf4ba  doubts: no answer after the last tool call (ends_on_tool) · the last command failed (last_command_failed)",
 			"38acf4ba  ✗ shell go  exit 1  at 5.00s",
 			"38acf4ba  shell 92 %, model 8 % (all waiting)")
 	})
@@ -552,7 +552,7 @@ func TestFolds(t *testing.T) {
 				want = append(want, marks[2*i],
 					"+00:01.0  ✗ shell go              exit 1", marks[2*i+1],
 					"cursor-agent ended after 1.00s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
-					"doubts: last_command_failed",
+					"doubts: the last command failed (last_command_failed)",
 					"✗ shell go  exit 1  at 1.00s",
 					"model 100 % (estimated)")
 			}

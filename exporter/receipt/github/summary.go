@@ -48,7 +48,7 @@ func overview(r *receipt.Receipt, slow *slowest, sentences []string, link func(t
 	var b strings.Builder
 	if r.RunsTotal == 1 {
 		run := &r.Runs[0]
-		fmt.Fprintf(&b, "### %s\n\n%s\n", heading(run), facts(run, link))
+		fmt.Fprintf(&b, "### %s\n\n%s\n", heading(run, r.DoubtCounts), facts(run, link))
 		if run.Slowest != "" {
 			fmt.Fprintf(&b, "\n%s\n", cell(run.Slowest))
 		}
@@ -89,8 +89,8 @@ func call(tool, program, detail string) string {
 	return strings.TrimSpace(tool + " " + cmp.Or(detail, program))
 }
 
-// heading says how a run ended, with its failures.
-func heading(run *receipt.Run) string {
+// heading says how the only run ended, with its failures and doubts.
+func heading(run *receipt.Run, doubts map[string]int) string {
 	mark, ended := "✓", "ended"
 	if run.ToolsFailed > 0 || len(run.Doubts) > 0 {
 		mark = "⚠"
@@ -102,8 +102,8 @@ func heading(run *receipt.Run) string {
 	if run.ToolsFailed > 0 {
 		text += fmt.Sprintf(", %d of %d tools failed", run.ToolsFailed, run.Tools)
 	}
-	if len(run.Doubts) > 0 {
-		text += " (" + strings.Join(run.Doubts, ", ") + ")"
+	for _, name := range run.Doubts {
+		text += ", " + runs.Doubt{Name: name, Count: doubts[name]}.Words()
 	}
 	return cell(text)
 }

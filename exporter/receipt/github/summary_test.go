@@ -58,7 +58,7 @@ func TestSummaryBeginsWithFailures(t *testing.T) {
 	summary := summarize(t, "cursor/tool-failures.jsonl")
 	rest := summary
 	for _, want := range []string{
-		"### ⚠ cursor-agent ended, 28 of 30 tools failed (denied)\n", "\n54.2s · ", "](http://jaeger)\n", "\nshell 70 % (estimated), model 13 % (",
+		"### ⚠ cursor-agent ended, 28 of 30 tools failed, 10 calls refused\n", "\n54.2s · ", "](http://jaeger)\n", "\nshell 70 % (estimated), model 13 % (",
 		"**Failed**", "\n| ✗ shell sh | exit 3 | 1.34s |\n", "\n| ✗ shell make | timeout after 30 s | 7.75s |\n", "\nand 8 more\n",
 		"**Slowest tools**", "\n| shell make | 30.4s estimated | 7.75s |\n", "**Slowest model turns**", " → ", "<details>", "```text\ncursor-agent · ", "</details>\n",
 	} {
