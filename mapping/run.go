@@ -256,11 +256,7 @@ func (r *run) abandon(at moment, why string) {
 // close finishes all spans except those of background work, the root last.
 func (r *run) close(at moment, children, root string, took instant) {
 	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
-	for _, a := range r.approvals {
-		r.endApproval(a, r.clock.after(a.start, at), "", children)
-	}
-	r.approvals = nil
-	r.endHooks(at, children)
+	r.endPauses(at, children)
 	for _, inv := range slices.Backward(r.order) {
 		if inv.task != nil {
 			continue // it goes on in the background
