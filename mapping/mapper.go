@@ -159,11 +159,12 @@ func (m *Mapper) apply(a *agent.Agent) {
 			if r != nil && ev.Time != 0 {
 				r.place(ev)
 			}
-		case agent.RunEnd, agent.ToolEnd:
-			m.complete(a, ev)
-			m.sessions.dispatch(a, ev)
+		case agent.SessionNamed:
+			m.sessions.rename(a, ev)
 		default:
-			m.sessions.dispatch(a, ev)
+			s := m.sessions.find(a, ev.Session)
+			m.complete(s, ev)
+			m.sessions.dispatch(s, ev)
 		}
 	}
 }

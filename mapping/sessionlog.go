@@ -20,13 +20,12 @@ func (m *Mapper) SessionLog(session string) (folders agent.Folders, pattern stri
 }
 
 // complete adds to the end of a run, or of a call, what only the session's log has.
-func (m *Mapper) complete(a *agent.Agent, end *agent.Event) {
-	s := m.sessions.find(a, end.Session)
-	if m.opts.ReadLog == nil || m.opts.Source != Pipe || s.run == nil {
+func (m *Mapper) complete(s *session, ev *agent.Event) {
+	if ev.Kind != agent.RunEnd && ev.Kind != agent.ToolEnd || m.opts.ReadLog == nil || m.opts.Source != Pipe || s.run == nil {
 		return
 	}
-	m.decoderOf(a).Complete(end, s.id, s.run.start.at, func(session string) []byte {
-		if folders, pattern := a.LogOf(session); pattern != "" && isPlainID(session) {
+	m.decoderOf(s.agent).Complete(ev, s.id, s.run.start.at, func(session string) []byte {
+		if folders, pattern := s.agent.LogOf(session); pattern != "" && isPlainID(session) {
 			return m.opts.ReadLog(folders, pattern)
 		}
 		return nil
