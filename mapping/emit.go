@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,21 +13,16 @@ import (
 
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *span {
-	var s *span
-	if spare := r.stream.spare; len(spare) > 0 {
-		last := len(spare) - 1
-		s, r.stream.spare = spare[last], spare[:last]
-	} else {
-		s = new(span)
-	}
-	*s = span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation, s.attributes.wire)}
-	return s
+	return &span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation)}
 }
+
+// commonSize is how many bytes the attributes of most spans take at most.
+const commonSize = 640
 
 // common returns the attributes shared by all spans of an invocation and an
 // operation.
-func (inv *invocation) common(r *run, op operation, wire []byte) attributes {
-	a := r.stream.attributes(fieldAttributes, slices.Grow(wire, 1024))
+func (inv *invocation) common(r *run, op operation) attributes {
+	a := r.stream.attributes(fieldAttributes, make([]byte, 0, commonSize))
 	a.str(semconv.AgentName, inv.name)
 	switch op {
 	case invokeAgent, chat, executeTool:
@@ -62,7 +56,6 @@ func (r *run) emit(s *span) {
 	r.stream.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end.at)
 	if r.stream.found != nil { // it is the first reading
-		r.stream.spareSpan(s)
 		return
 	}
 	r.settleKey()
