@@ -36,18 +36,15 @@ func (m *Mapper) Input() *Input {
 
 // Map maps the next bytes of the input, like [Mapper.Map].
 func (in *Input) Map(p []byte) iter.Seq[Output] {
-	in.write(p)
-	return in.mapper.outputs()
-}
-
-func (in *Input) write(p []byte) {
-	if m := in.mapper; !m.closed {
+	m := in.mapper
+	if !m.closed {
 		m.tick()
 		if m.stats.Lines == 0 && (bytes.HasPrefix(p, []byte("\xff\xfe")) || bytes.HasPrefix(p, []byte("\xfe\xff"))) {
 			m.stats.UTF16 = true
 		}
-		_, _ = in.lines.Write(p)
+		in.lines.Write(p)
 	}
+	return m.outputs()
 }
 
 // Flush says that the input has not grown for a while: it maps what waits for the next

@@ -49,10 +49,9 @@ const (
 	maxOpening = 1 << 10
 )
 
-// Write implements io.Writer. The slices it hands to line are valid only
+// Write takes the next bytes of the stream. The slices it hands to line are valid only
 // during the call.
-func (l *lines) Write(p []byte) (int, error) {
-	n := len(p)
+func (l *lines) Write(p []byte) {
 	for len(p) > 0 {
 		switch {
 		case l.in:
@@ -65,7 +64,6 @@ func (l *lines) Write(p []byte) (int, error) {
 			p = rest
 		}
 	}
-	return n, nil
 }
 
 var newline = []byte{'\n'}

@@ -178,28 +178,25 @@ func (m *Mapper) Read(r io.ReadSeeker) iter.Seq2[Output, error] {
 			yield(Output{}, err)
 			return
 		}
-		m.read(r)(yield)
+		m.read(r, yield)
 	}
 }
 
-func (m *Mapper) read(r io.Reader) iter.Seq2[Output, error] {
-	return func(yield func(Output, error) bool) {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buf)
-			m.Map(buf[:n])
-			if !m.yieldAll(yield) {
-				return
-			}
-			switch {
-			case errors.Is(err, io.EOF):
-				m.Close(false)
-				m.yieldAll(yield)
-				return
-			case err != nil:
-				yield(Output{}, err)
-				return
-			}
+func (m *Mapper) read(r io.Reader, yield func(Output, error) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		m.Map(buf[:n])
+		atEnd := errors.Is(err, io.EOF)
+		if atEnd {
+			m.Close(false)
+		}
+		switch {
+		case !m.yieldAll(yield), atEnd:
+			return
+		case err != nil:
+			yield(Output{}, err)
+			return
 		}
 	}
 }

@@ -66,37 +66,35 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		if m.opts.EndNow { // else rows, which all have timestamps, are known as they come
-			m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.readLogs(logs) })
+			m.survey(func(first *Mapper, found func(Output, error) bool) { first.readLogs(logs, found) })
 		}
-		m.readLogs(logs)(yield)
+		m.readLogs(logs, yield)
 	}
 }
 
-func (m *Mapper) readLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
-	return func(yield func(Output, error) bool) {
-		inputs := map[*sessionlog.Rows]*Input{}
-		var all []*sessionlog.Rows
-		for _, log := range logs {
-			all = append(all, log.Rows())
-		}
-		for r := range sessionlog.Merge(all) {
-			in := inputs[r]
-			if in == nil {
-				in = m.Input()
-				in.Path = r.Path
-				inputs[r] = in
-			}
-			if !r.AtEnd() {
-				in.write(r.Row)
-			} else {
-				in.close()
-				delete(inputs, r)
-			}
-			if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &sessionlog.Error{Path: r.Path, Err: r.Err()}) {
-				return
-			}
-		}
-		m.Close(false)
-		m.yieldAll(yield)
+func (m *Mapper) readLogs(logs []sessionlog.Log, yield func(Output, error) bool) {
+	inputs := map[*sessionlog.Rows]*Input{}
+	var all []*sessionlog.Rows
+	for _, log := range logs {
+		all = append(all, log.Rows())
 	}
+	for r := range sessionlog.Merge(all) {
+		in := inputs[r]
+		if in == nil {
+			in = m.Input()
+			in.Path = r.Path
+			inputs[r] = in
+		}
+		if !r.AtEnd() {
+			in.Map(r.Row)
+		} else {
+			in.close()
+			delete(inputs, r)
+		}
+		if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &sessionlog.Error{Path: r.Path, Err: r.Err()}) {
+			return
+		}
+	}
+	m.Close(false)
+	m.yieldAll(yield)
 }
