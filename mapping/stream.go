@@ -35,9 +35,9 @@ type stream struct {
 	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []Output
-	yielded int     // how many of them
-	wire    []byte  // of the current Output
-	roots   []root  // which wait for the end of the Process
+	yielded int    // how many of them
+	wire    []byte // of the current Output
+	roots   []root // which wait for the end of the Process
 }
 
 // arrival returns when the current line came, or its place in a file: how many lines have
