@@ -189,13 +189,11 @@ func (r *run) finish(at moment, end *agent.Event) {
 		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
-			t.takeNotices(r)
 			broke := at
 			if latest.at > at.at {
 				broke = at.between(latest)
 			}
-			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
-			r.closeTurn(inv, broke, errorType)
+			r.breakOff(t, broke, errorType)
 		default:
 			r.closeIdle(inv, at, latest)
 		}
@@ -232,10 +230,7 @@ func (r *run) abandon(at moment, why string) {
 			r.closeIdle(inv, at, at)
 		case t == nil && inv != r.main:
 		case t != nil, r.asking(inv, at, least):
-			t := r.openTurn(inv, at, nil)
-			t.takeNotices(r)
-			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
-			r.closeTurn(inv, at, broke)
+			r.breakOff(r.openTurn(inv, at, nil), at, broke)
 		}
 	}
 	errorType := broke
@@ -247,10 +242,17 @@ func (r *run) abandon(at moment, why string) {
 	}
 	if r.failure.text == "" && errorType != "" {
 		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.stream.lastWords))) // of a string, which never fails
-		r.takeErrorText(quoted[1 : len(quoted)-1])
+		r.takeError(&agent.Event{Text: quoted[1 : len(quoted)-1]})
 	}
 	r.endTasks(at) // before the root, which counts what their agents did
 	r.close(at, why, errorType, 0)
+}
+
+// breakOff ends a current turn that failed as its run did.
+func (r *run) breakOff(t *turn, at moment, errorType string) {
+	t.takeNotices(r)
+	t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
+	r.closeTurn(t.inv, at, errorType)
 }
 
 // close finishes all spans except those of background work, the root last.
