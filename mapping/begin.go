@@ -25,7 +25,8 @@ func (r *run) beginAt(at moment) {
 // takeFirstStamp is called at the first timestamp, unless a first reading has found it: what
 // was before it was placed without knowing the agent's clock.
 func (r *run) takeFirstStamp(stamp, arrival instant) {
-	r.settleKeyTo(stamp)
+	r.clock.stamped, r.clock.first = true, stamp
+	r.settleKey()
 	began := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.reached}
 	if !r.clock.live() {
 		for _, t := range began {

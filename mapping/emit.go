@@ -104,19 +104,15 @@ func (s *span) addNotices(notices []event) {
 
 // settleKey makes sure that the run has ids, which are those of its first timestamp.
 func (r *run) settleKey() {
-	switch {
-	case !r.clock.live() && r.clock.stamped:
-		r.settleKeyTo(r.clock.first)
-	case r.clock.source == Recording:
-		r.settleKeyTo(r.stream.written())
-	default:
-		r.settleKeyTo(r.start.at)
-	}
-}
-
-func (r *run) settleKeyTo(first instant) {
 	if r.ids.known || r.stream.found != nil {
 		return
+	}
+	first := r.start.at
+	switch {
+	case r.clock.stamped:
+		first = r.clock.first
+	case r.clock.source == Recording:
+		first = r.stream.written()
 	}
 	r.stream.names.id(r.session) // which all spans repeat, is counted once if it is hidden
 	number := r.number
