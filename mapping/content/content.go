@@ -42,16 +42,6 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
 }
 
-// WithMax returns a Capture like c that cuts at maxBytes.
-func (c *Capture) WithMax(maxBytes int) *Capture {
-	if c == nil {
-		return nil
-	}
-	other := *c
-	other.max = maxBytes
-	return &other
-}
-
 // Full reports whether texts are captured, and not only details.
 func (c *Capture) Full() bool { return c != nil && c.texts }
 
