@@ -292,13 +292,13 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	nested := r.nested[t.id]
-	if nested != nil && call.Background && nested.counts.turns+nested.counts.tools == 0 { // it will work in the background
+	var asked *invocation // that will work in the background
+	switch nested := r.nested[t.id]; {
+	case nested == nil:
+	case call.Background && nested.counts.turns+nested.counts.tools == 0:
+		asked = nested
 		delete(r.nested, t.id)
-	} else {
-		nested = nil
-	}
-	if nested := r.nested[t.id]; nested != nil {
+	default:
 		nested.failure = r.stream.names.pass(call.SubagentError)
 	}
 	at = r.endTool(t, at, errorType, status)
@@ -308,7 +308,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		}, ""))
 	}
 	if call.Background {
-		r.leaveRunning(t, call, at, nested)
+		r.leaveRunning(t, call, at, asked)
 	}
 }
 

@@ -401,24 +401,21 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	t.thinks = false
 	size := jsonscan.UnquotedLen(ev.Text)
 	t.said[kind].bytes += size
+	t.endText(r, kind, at) // another one
 	l := t.events
-	l.endPending(r)
-	l.resolve(r, t, kind)
-	l.speech.EndText()
-	at = l.makeRoom(r, t, at)
+	shown := l.makeRoom(r, t, at).at
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.addText(r, kind, kind.event(DeltasMessage), at.at, size, 1)
-	l.lastEvent = max(l.lastEvent, at.at)
-	l.resolve(r, t, kind)
-	l.speech.EndText()
+	l.addText(r, kind, kind.event(DeltasMessage), shown, size, 1)
+	l.lastEvent = max(l.lastEvent, shown)
+	t.endText(r, kind, at)
 	if ev.Final {
 		t.state = answered
 	}
 }
 
-// endText ends a text whose deltas came before.
+// endText ends a text, of which the turn may have none.
 func (t *turn) endText(r *run, kind textKind, at moment) {
 	t.thinks = t.thinks && kind != thinkingText
 	if t.hasOutput() {
