@@ -30,19 +30,9 @@ func (inv *invocation) common(r *run, op operation) attributes {
 	default:
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
-	c := &r.conversation
-	if c.session != r.session { // which may get its id late
-		c.session, c.attributes = r.session, r.stream.attributes(fieldAttributes, nil)
-		c.conversation(r.stream.names.idAgain(r.session))
-	}
-	a.add(&c.attributes)
+	a.strIfSet(semconv.ConversationID, r.conversation)
+	a.strIfSet(semconv.SessionID, r.conversation)
 	return a
-}
-
-// conversation adds the id of the session.
-func (a *attributes) conversation(id string) {
-	a.str(semconv.ConversationID, id)
-	a.str(semconv.SessionID, id)
 }
 
 // emit emits a span.

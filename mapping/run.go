@@ -12,20 +12,26 @@ import (
 
 func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		stream: s, agent: a, session: session, number: number, line: s.number,
+		stream: s, agent: a, number: number, line: s.number,
 		timeline: timeline{nested: map[string]*invocation{}, tools: map[string]*tool{}, tasks: map[string]*tool{}, early: map[string]earlyEnd{}},
 	}
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
 	r.clock = newClock(s, a, arrival)
 	if r.foreseen = s.foreseen[s.number]; r.foreseen != nil {
 		delete(s.foreseen, s.number) // there may be many
-		r.session = cmp.Or(session, r.foreseen.session)
+		session = cmp.Or(session, r.foreseen.session)
 		r.clock.foresee(r.foreseen)
 	}
+	r.name(session)
 	r.start = r.clock.now(arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
 	return r
+}
+
+// name sets the id of the run's session, which may come late.
+func (r *run) name(session string) {
+	r.session, r.conversation = session, r.stream.names.idAgain(session)
 }
 
 // apply processes the next event of the run.

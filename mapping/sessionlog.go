@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"io/fs"
 	"iter"
 	"time"
 
@@ -62,7 +63,7 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 }
 
 // ReadLogs maps the logs of a group in the order of their rows' timestamps, and then closes
-// the Mapper. A log that cannot be read comes with its error, and ends there.
+// the Mapper. A log that cannot be read comes with an [fs.PathError], and ends there.
 func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		if m.opts.EndNow { // else rows, which all have timestamps, are known as they come
@@ -91,7 +92,7 @@ func (m *Mapper) readLogs(logs []sessionlog.Log, yield func(Output, error) bool)
 			in.close()
 			delete(inputs, r)
 		}
-		if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &sessionlog.Error{Path: r.Path, Err: r.Err()}) {
+		if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &fs.PathError{Op: "read", Path: r.Path, Err: r.Err()}) {
 			return
 		}
 	}

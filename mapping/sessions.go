@@ -202,7 +202,7 @@ func (ss *sessions) rename(a *agent.Agent, ev *agent.Event) {
 	ss.stream.stats.Session = id
 	ss.byID[id] = s
 	if r := s.run; r != nil {
-		r.session = id
+		r.name(id)
 	}
 }
 
@@ -373,7 +373,8 @@ func (ss *sessions) nextRun(s *session, arrival instant) *run {
 	startup := arrival - ss.stream.began
 	if r := ss.first; r != nil {
 		ss.first, r.startup = nil, startup
-		r.session, r.before.badLines = s.id, 0
+		r.name(s.id)
+		r.before.badLines = 0
 		r.agent = s.agent
 		r.main.name = s.agent.Name
 		return r

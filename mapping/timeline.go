@@ -78,16 +78,13 @@ type run struct {
 	stream       *stream
 	agent        *agent.Agent
 	session      string
-	conversation struct { // the attributes that name the session, which all spans repeat
-		session string
-		attributes
-	}
-	line     int       // that began it
-	foreseen *foreseen // nil without a first reading
-	startup  instant   // from the start of the process to the first line, if that is known
-	seed     string    // identifies the run while its session has no id
-	number   int       // of the run in its session, from 1
-	ids      ids
+	conversation string    // the session, as it may be shown
+	line         int       // that began it
+	foreseen     *foreseen // nil without a first reading
+	startup      instant   // from the start of the process to the first line, if that is known
+	seed         string    // identifies the run while its session has no id
+	number       int       // of the run in its session, from 1
+	ids          ids
 	timeline
 	account
 	doubts doubts.Doubts
