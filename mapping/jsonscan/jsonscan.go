@@ -271,12 +271,7 @@ func Unquote(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
 	}
-	return AppendUnquoted(make([]byte, 0, len(s)), s)
-}
-
-// AppendUnquoted appends what Unquote returns.
-func AppendUnquoted(out, s []byte) []byte {
-	at := 0
+	out, at := make([]byte, 0, len(s)), 0
 	for n := bytes.IndexByte(s, '\\'); n >= 0; n = bytes.IndexByte(s[at:], '\\') {
 		out, at = append(out, s[at:at+n]...), at+n
 		r, size := escape(s[at:])
