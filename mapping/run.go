@@ -69,7 +69,8 @@ func (r *run) apply(ev *agent.Event) {
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
-		if t := inv.current(); !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
+		// A retry, or a line of the same call that has no words, may have begun the turn.
+		if t := inv.current(); !inv.turn.isOf(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) {
 			r.endTurn(inv, at, "")
 		}
 		if ev.Asks {

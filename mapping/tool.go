@@ -33,9 +33,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	inv.counts.tools++
 	inv.steps.noteStart(at.at)
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
-	if t.learn(r, ev.Tool); t.subagent != "" {
-		r.starts(t)
-	}
+	t.learn(r, ev.Tool)
 
 	if turn := inv.current(); turn != nil && turn.otherCall(ev.ModelCallID) { // the model call before had only text
 		r.closeTurn(inv, turn.lastWord(start), "")
@@ -50,7 +48,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 			turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = start.notBefore(r.endWithCall(inv, start).at)
-	} else if caller := inv.callingTurn(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
+	} else if caller := inv.callingTurn(); caller.isOf(ev.ModelCallID) {
 		caller.response.learn(ev) // its usage may have grown
 	}
 	t.turn, inv.question = inv.turn, question{}
@@ -108,6 +106,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 	if call.Subagent != "" {
 		t.subagent = r.stream.names.pass(call.Subagent)
+		r.starts(t)
 	}
 	c := r.stream.capture
 	t.asked = content.Attributes{}
@@ -152,20 +151,17 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	switch {
 	case missing:
 		t = r.toolStart(inv, ev, at, start)
-	case ev.Start != 0:
+	case ev.Start == 0 && ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
+		end, sooner = earlier(t.start.plus(ev.Length), end), false
+	case ev.Start != 0, ev.Length > 0:
 		r.correctStart(t, start)
-		t.start = later(t.start, start)
+		if ev.Start != 0 || r.agent.EndsOnTime {
+			t.start = later(t.start, start)
+		}
 		if caller := inv.callingTurn(); caller != nil && caller == t.turn && ev.Asked != 0 {
 			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
 			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.events.lastEvent)+quantum))
 		}
-	case ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
-		end, sooner = earlier(t.start.plus(ev.Length), end), false
-	case ev.Length > 0 && r.agent.EndsOnTime:
-		r.correctStart(t, start)
-		t.start = later(t.start, start)
-	case ev.Length > 0:
-		r.correctStart(t, start)
 	case r.clock.guesses(t.start) && r.clock.recording() && r.clock.stamped && !r.clock.coarse && last <= t.start.at && t.start.at < at.at:
 		r.shareTime(t, at)
 	}
@@ -401,7 +397,6 @@ func (r *run) invocation(ev *agent.Event, at moment) *invocation {
 		inv.tool, inv.start, inv.wait, inv.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if t != nil {
-		r.starts(t)
 		inv.name = cmp.Or(t.subagent, inv.name)
 	}
 	if len(ev.Among) > 0 { // it did not begin with the call
@@ -423,7 +418,7 @@ func subagentKey(ev *agent.Event) string {
 // maxCallers is how many calls of sub-agents are remembered.
 const maxCallers = 1_000
 
-// starts records which call started a sub-agent, which may work on when the run has ended.
+// starts records that a call starts a sub-agent, which may work on when the run has ended.
 func (r *run) starts(t *tool) {
 	if len(r.stream.callers) == maxCallers {
 		clear(r.stream.callers)

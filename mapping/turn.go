@@ -28,7 +28,7 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 	if t := inv.current(); t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.callingTurn(); t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
+	if t := inv.callingTurn(); ev != nil && t.isOf(ev.ModelCallID) {
 		t.state = resumed
 		t.response.learn(ev)
 		return t
@@ -66,10 +66,8 @@ func (t *turn) otherCall(call []byte) bool {
 	return t.hasOutput() && len(call) > 0 && t.response.id != "" && t.response.id != string(call)
 }
 
-// inCall reports whether the last turn belongs to a model call: a line of the call that
-// has no words looks like its start.
-func (inv *invocation) inCall(call []byte) bool {
-	t := inv.turn
+// isOf reports whether a turn, which may be nil, is known to belong to a model call.
+func (t *turn) isOf(call []byte) bool {
 	return t != nil && len(call) > 0 && t.response.id == string(call)
 }
 
