@@ -65,7 +65,7 @@ func (r *run) settle(at moment, took instant) {
 	if spent := worked - from; took > spent && took < spent+maxJump && (r.events == 1 || r.clock.recording() && !stretched && r.foreseen == nil) {
 		r.start = moment{max(worked-took, quantum), agent.Inferred}
 	}
-	r.foresee(from, at.at, took)
+	r.surveyed(from, at.at, took)
 }
 
 // beganWith reports whether nobody knows when the run and its first turn began. They began

@@ -11,29 +11,24 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// newSpan returns a span without times.
+// newSpan returns a span without times, with the attributes that all spans share.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *span {
-	return &span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation)}
-}
-
-// commonSize is how many bytes the attributes of most spans take at most.
-const commonSize = 640
-
-// common returns the attributes shared by all spans of an invocation and an
-// operation.
-func (inv *invocation) common(r *run, op operation) attributes {
-	a := r.stream.attributes(fieldAttributes, make([]byte, 0, commonSize))
+	s := &span{ref: ref, parent: parent, subject: subject, attributes: r.stream.attributes(fieldAttributes, make([]byte, 0, commonSize))}
+	a := &s.attributes
 	a.str(semconv.AgentName, inv.name)
-	switch op {
+	switch ref.operation {
 	case invokeAgent, chat, executeTool:
-		a.str(semconv.OperationName, operationNames[op])
+		a.str(semconv.OperationName, operationNames[ref.operation])
 	default:
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
 	a.strIfSet(semconv.ConversationID, r.conversation)
 	a.strIfSet(semconv.SessionID, r.conversation)
-	return a
+	return s
 }
+
+// commonSize is how many bytes the attributes of most spans take at most.
+const commonSize = 640
 
 // emit emits a span.
 func (r *run) emit(s *span) {

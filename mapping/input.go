@@ -25,7 +25,7 @@ type Input struct {
 // Input returns a further input, for a session log.
 func (m *Mapper) Input() *Input {
 	in := &Input{mapper: m, number: m.numInputs}
-	in.lines = lines{max: maxLine, line: in.takeLine}
+	in.lines = lines{max: maxLine, line: in.mapLine}
 	if a := agent.Find(m.opts.Agent); a != nil {
 		in.given, in.current = true, m.decoderOf(a)
 	}
@@ -93,8 +93,8 @@ func (in *Input) flush() {
 	}
 }
 
-// takeLine maps one line, or the head and tail of a line past the parse limit.
-func (in *Input) takeLine(line, tail []byte) {
+// mapLine maps one line, or the head and tail of a line past the parse limit.
+func (in *Input) mapLine(line, tail []byte) {
 	m := in.mapper
 	m.stats.Lines++
 	if tail != nil {

@@ -178,7 +178,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
 		r.takeError(end)
 		for _, inv := range r.order {
-			inv.reopenCaller()
+			inv.reopenCallingTurn()
 		}
 		if inv := r.main; r.began && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered()) && r.asking(inv, at, leastWait) {
 			r.openTurn(inv, at, nil)
@@ -230,7 +230,7 @@ func (r *run) abandon(at moment, why string) {
 		broke = cmp.Or(r.failure.kind, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
-		inv.reopenCaller()
+		inv.reopenCallingTurn()
 		switch t := inv.current(); {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
@@ -258,7 +258,7 @@ func (r *run) abandon(at moment, why string) {
 // breakOff ends a current turn that failed as its run did.
 func (r *run) breakOff(t *turn, at moment, errorType string) {
 	t.takeNotices(r)
-	t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
+	t.status, t.httpStatus = r.failure.text, r.failure.httpStatus
 	r.closeTurn(t.inv, at, errorType)
 }
 
@@ -270,7 +270,7 @@ func (r *run) close(at moment, children, root string, took instant) {
 		if inv.task != nil {
 			continue // it goes on in the background
 		}
-		r.finishCaller(inv)
+		r.finishCallingTurn(inv)
 		if inv != r.main {
 			r.endInvocation(inv, at.notBefore(r.clock.reached), children)
 		}

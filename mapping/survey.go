@@ -49,9 +49,9 @@ func (m *Mapper) survey(read func(*Mapper, func(Output, error) bool)) {
 	}
 }
 
-// foresee notes what the lines of a run have said, if this is the first reading: they were
+// surveyed notes what the lines of a run have said, if this is the first reading: they were
 // printed between from and end.
-func (r *run) foresee(from, end, took instant) {
+func (r *run) surveyed(from, end, took instant) {
 	s := r.stream
 	if s.found == nil {
 		return

@@ -152,7 +152,7 @@ type invocation struct {
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
 	ended      bool
-	failure    string // how it failed, "" if it did not or only with its call
+	errorType  string // how it failed, "" if it did not or only with its call
 }
 
 // An agentState says whether an agent without a current turn waits for the model.
@@ -266,7 +266,7 @@ type turn struct {
 
 	compacted  bool // the agent shortened its context before
 	errorType  string
-	failure    string // the agent's words for that
+	status     string // the agent's words for that
 	httpStatus int64
 	response   response
 	said       [2]textCount    // by textKind
@@ -326,6 +326,14 @@ type tool struct {
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+// callingTurn returns the turn that made the call, nil if the stream cannot add to that any more.
+func (t *tool) callingTurn() *turn {
+	if calling := t.inv.callingTurn(); calling == t.turn {
+		return calling
+	}
+	return nil
+}
 
 // maxOpen is how many calls, tasks or pauses a run may have open at once. Beyond that,
 // the oldest tenth of the calls or tasks is ended at once, because finding them means sorting

@@ -284,13 +284,9 @@ func Unquote(s []byte) []byte {
 }
 
 // UnquotedLen returns how long a string is when unescaped.
-func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
-
-// UnquotedLenAfter is [UnquotedLen] without the first n bytes. n must not be inside an
-// escape.
-func UnquotedLenAfter(s []byte, n int) int {
-	length := len(s) - n
-	for at := n; ; {
+func UnquotedLen(s []byte) int {
+	length := len(s)
+	for at := 0; ; {
 		i := bytes.IndexByte(s[at:], '\\')
 		if i < 0 {
 			return length
