@@ -117,7 +117,7 @@ func (l *turnEvents) resolve(r *run, t *turn, kind textKind) {
 	for i := range l.children {
 		l.children[i].resolve(kind, &resolved)
 	}
-	l.speech.Add(c, kind.part(), &resolved)
+	l.speech.Add(c, textNames[kind].part, &resolved)
 	l.emit(r, t)
 }
 
