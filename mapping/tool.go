@@ -397,6 +397,7 @@ func (r *run) invocation(ev *agent.Event, at moment) *invocation {
 		inv.tool, inv.start, inv.wait, inv.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if t != nil {
+		r.starts(t)
 		inv.name = cmp.Or(t.subagent, inv.name)
 	}
 	if len(ev.Among) > 0 { // it did not begin with the call
@@ -418,7 +419,8 @@ func subagentKey(ev *agent.Event) string {
 // maxCallers is how many calls of sub-agents are remembered.
 const maxCallers = 1_000
 
-// starts records that a call starts a sub-agent, which may work on when the run has ended.
+// starts records that a call has started a sub-agent, which may work on when the run has ended: its
+// arguments say so, or the sub-agent's lines.
 func (r *run) starts(t *tool) {
 	if len(r.stream.callers) == maxCallers {
 		clear(r.stream.callers)

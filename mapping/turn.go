@@ -272,7 +272,7 @@ func (r *run) finishTurn(t *turn) {
 	t.events.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
-	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
+	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, request)
 	span.start, span.end = t.start, t.end
 	if t.end.at-t.start.at < shortestTurn {
 		span.start = span.start.inferred()
@@ -342,20 +342,6 @@ func (t *turn) finishReason() string {
 		return "tool_call"
 	}
 	return "stop"
-}
-
-// label returns a model's name for use in a span's name, or "" if it may be
-// something else.
-func label(s string) string {
-	if len(s) > 64 {
-		return ""
-	}
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' {
-			return ""
-		}
-	}
-	return s
 }
 
 // delta handles a piece of text.
