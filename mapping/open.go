@@ -65,7 +65,6 @@ func (r *run) clone(s *stream) *run {
 	own.order = copied(r.order, c.invocation)
 	own.nested = copiedMap(r.nested, c.invocation)
 	own.tools, own.tasks = copiedMap(r.tools, c.tool), copiedMap(r.tasks, c.tool)
-	own.early = maps.Clone(r.early)
 	own.pauses = slices.Clone(r.pauses) // their ends change none of them
 	if r.firstChat != nil {
 		own.firstChat = r.firstChat.clone()
@@ -143,7 +142,6 @@ func copiedMap[T any](m map[string]T, copyOf func(T) T) map[string]T {
 func (s *span) clone() *span {
 	c := *s
 	c.attributes.wire = slices.Clip(s.attributes.wire)
-	c.events = slices.Clone(s.events)
 	c.content.List = slices.Clone(s.content.List)
 	return &c
 }
