@@ -62,13 +62,11 @@ func (r *run) approvalEnd(ev *agent.Event, at moment) {
 		r.stream.stats.EndsWithoutStart++
 		return
 	}
-	errorType := ""
 	if ev.Failed {
-		errorType = r.stream.names.pass(ev.Status)
 		r.doubts.Rejected(p.tool)
 	}
 	p.inv.question.answered = at
-	r.endPause(p, ev, at, errorType)
+	r.endPause(p, ev, at, "")
 }
 
 func (r *run) hookEnd(inv *invocation, ev *agent.Event, at moment) {
@@ -76,17 +74,17 @@ func (r *run) hookEnd(inv *invocation, ev *agent.Event, at moment) {
 	if p == nil {
 		p = r.hookStart(inv, ev, at.minus(ev.Length).notBefore(r.start.at))
 	}
-	errorType := ""
-	if ev.Failed {
-		errorType = r.stream.names.pass(ev.Status)
-	}
-	r.notAskedYet(p.inv, r.endPause(p, ev, at, errorType))
+	r.notAskedYet(p.inv, r.endPause(p, ev, at, ""))
 }
 
-// endPause makes the span of a pause, and returns when it ended.
+// endPause makes the span of a pause, and returns when it ended. errorType is why it ended, unless
+// the event says so.
 func (r *run) endPause(p *pause, ev *agent.Event, at moment, errorType string) moment {
 	r.pauses = slices.DeleteFunc(r.pauses, func(other *pause) bool { return other == p })
 	names := r.stream.names
+	if ev.Failed {
+		errorType = names.pass(ev.Status)
+	}
 	subject := names.pass(p.subject)
 	s := r.newSpan(p.ref, p.inv.ref, p.inv, subject)
 	s.start, s.end, s.errorType = p.start, r.clock.after(p.start, at), errorType
