@@ -25,7 +25,8 @@ func (r *run) beginAt(at moment) {
 // takeFirstStamp is called at the first timestamp, unless a first reading has found it: what
 // was before it was placed without knowing the agent's clock.
 func (r *run) takeFirstStamp(stamp, arrival instant) {
-	r.settleKeyTo(stamp)
+	r.clock.stamped, r.clock.first = true, stamp
+	r.settleKey()
 	began := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.reached}
 	if !r.clock.live() {
 		for _, t := range began {
@@ -64,7 +65,7 @@ func (r *run) settle(at moment, took instant) {
 	if spent := worked - from; took > spent && took < spent+maxJump && (r.events == 1 || r.clock.recording() && !stretched && r.foreseen == nil) {
 		r.start = moment{max(worked-took, quantum), agent.Inferred}
 	}
-	r.foresee(from, at.at, took)
+	r.surveyed(from, at.at, took)
 }
 
 // beganWith reports whether nobody knows when the run and its first turn began. They began

@@ -155,10 +155,7 @@ func (c *clock) at(stamp, arrival instant) moment {
 		if stamp >= c.lastStamp { // else the line tells of something earlier
 			c.late = burst{arrival, m.at - arrival}
 		}
-		if !c.stamped {
-			c.first = stamp
-		}
-		c.stamped, c.lastStamp, c.ahead = true, stamp, max(c.ahead, c.late.ahead)
+		c.lastStamp, c.ahead = stamp, max(c.ahead, c.late.ahead)
 		c.compare(stamp-c.first, arrival)
 	case c.recording() && c.stamped:
 		m.at = c.reached

@@ -14,32 +14,8 @@ type cutLine struct {
 	nested nesting
 }
 
-// A nesting says where in a JSON text its end is.
-type nesting struct {
-	depth             int
-	inString, escaped bool
-}
-
 // maxCutLine is how long an event may be that is put together.
 const maxCutLine = 1 << 20
-
-// read moves over text.
-func (n *nesting) read(text []byte) {
-	for _, c := range text {
-		switch {
-		case n.escaped:
-			n.escaped = false
-		case n.inString:
-			n.inString, n.escaped = c != '"', c == '\\'
-		case c == '"':
-			n.inString = true
-		case c == '{' || c == '[':
-			n.depth++
-		case c == '}' || c == ']':
-			n.depth--
-		}
-	}
-}
 
 // beginsEvent reports whether a line begins as an event does.
 func beginsEvent(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, space), []byte(`{"`)) }
@@ -87,7 +63,9 @@ func (c *cutLine) add(line agent.Line, number int) {
 		c.text = append(c.text, `\n`...)
 	}
 	text := bytes.TrimSuffix(line.Text, []byte{'\r'})
-	c.nested.read(text)
+	for _, b := range text {
+		c.nested.read(b)
+	}
 	c.text = append(c.text, text...)
 }
 

@@ -92,13 +92,6 @@ func (l *turnEvents) makeRoom(r *run, t *turn, at moment) moment {
 	l.endPending(r)
 	g.end = r.clock.after(g.start, at.notBefore(l.lastEvent+quantum))
 	l.children = append(l.children, eventGroup{start: g.end})
-	waiting := 0
-	for i := range l.children {
-		waiting += len(l.children[i].events)
-	}
-	if waiting >= maxWaiting {
-		l.cutTexts(r, t)
-	}
 	l.emit(r, t)
 	return l.current().start
 }
@@ -110,18 +103,6 @@ func (l *turnEvents) finish(r *run, t *turn) {
 	l.resolve(r, t, thinkingText)
 	l.resolve(r, t, answerText)
 	l.emit(r, t)
-}
-
-// maxWaiting is how many events of child spans may wait for a text to end.
-const maxWaiting = 16 << 10
-
-// cutTexts cuts off the current texts, because too many events wait for their ends.
-func (l *turnEvents) cutTexts(r *run, t *turn) {
-	for kind := range l.segments {
-		l.segments[kind].Close()
-		l.resolve(r, t, textKind(kind))
-		l.segments[kind].Close() // until the text ends: the rest of a secret may follow
-	}
 }
 
 // resolve ends a text and gives its events their pieces of it.
@@ -136,7 +117,7 @@ func (l *turnEvents) resolve(r *run, t *turn, kind textKind) {
 	for i := range l.children {
 		l.children[i].resolve(kind, &resolved)
 	}
-	l.speech.Add(c, kind.part(), &resolved)
+	l.speech.Add(c, textNames[kind].part, &resolved)
 	l.emit(r, t)
 }
 

@@ -24,10 +24,8 @@ type detector struct {
 
 type keptLine struct {
 	agent.Line
-	session string
-	begins  bool // it is the first line of a run
-	past    bool // older than the latest run of its agent
-	number  int
+	past   bool // older than the latest run of its agent
+	number int
 }
 
 // maxKept is how many bytes of a stream are kept while its agent is unknown.
@@ -69,36 +67,35 @@ func (d *detector) take() []keptLine {
 // remembers what it reads. A line is an agent's if it names a session of the agent, if it
 // is proof of the agent, or if the agent has an open run and prints such lines. Any other
 // line is only counted.
-func (in *Input) decode(text agent.Line, number int) {
+func (in *Input) decode(line agent.Line, number int) {
 	m, d := in.mapper, &in.detector
-	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.lastOf[d.current.Agent].isNamedBy(text) {
+	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.lastOf[d.current.Agent].isNamedBy(line) {
 		d.named = true
-		m.decodeAs(d.current, text, number)
+		m.decodeAs(d.current, line, number)
 		return
 	}
-	d.marks.Read(text.Text)
-	line := keptLine{Line: text, session: d.marks.Session, begins: d.marks.Begins(), number: number}
-	found, foreign := in.identify(line)
+	d.marks.Read(line.Text)
+	found, foreign := in.identify()
 	d.foreign = foreign
 	switch {
 	case found != nil:
-		d.named = line.session != ""
-		in.switchTo(found, line)
-		m.decodeAs(d.current, text, number)
+		d.named = d.marks.Session != ""
+		in.switchTo(found)
+		m.decodeAs(d.current, line, number)
 	case foreign != nil:
 		m.stats.Foreign = foreign.Name
 		m.stats.Unidentified++
-	case len(bytes.TrimSpace(text.Text)) == 0:
-	case !agent.IsObject(text.Text):
+	case len(bytes.TrimSpace(line.Text)) == 0:
+	case !agent.IsObject(line.Text):
 		if !m.working(d.current) {
 			m.badLine(number)
 			return
 		}
-		m.decodeAs(d.current, text, number)
+		m.decodeAs(d.current, line, number)
 	case m.working(d.current) && d.marks.Broken:
 		m.badLine(number)
-	case line.session != "" || line.begins || d.marks.OfAny():
-		d.keep(line)
+	case d.marks.Session != "" || d.marks.Begins() || d.marks.OfAny():
+		d.keep(keptLine{Line: line, number: number})
 	case m.working(d.current) && !d.named && d.marks.Type() != "":
 		m.unknown(d.current.Agent, m.sessions.lastOf[d.current.Agent].run, d.marks.Type())
 	default:
@@ -106,16 +103,16 @@ func (in *Input) decode(text agent.Line, number int) {
 	}
 }
 
-// identify returns the agent that a line belongs to, or the foreign kind that it belongs to.
-func (in *Input) identify(line keptLine) (found *agent.Agent, foreign *agent.Foreign) {
+// identify returns the agent that the current line belongs to, or the foreign kind that it belongs to.
+func (in *Input) identify() (found *agent.Agent, foreign *agent.Foreign) {
 	m, d := in.mapper, &in.detector
-	if line.session != "" {
-		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
+	if d.marks.Session != "" {
+		found = m.sessions.agentOf([]byte(d.marks.Session)) // agents with the same lines differ only in the first one
 	}
 	if found == nil {
 		found, foreign = d.marks.Agent(d.foreign)
 	}
-	if found != nil || foreign != nil || line.session != "" || line.begins {
+	if found != nil || foreign != nil || d.marks.Session != "" || d.marks.Begins() {
 		return found, foreign
 	}
 	for _, s := range append([]*agent.Decoder{d.current}, m.decoders...) {
@@ -135,11 +132,11 @@ func (m *Mapper) working(d *agent.Decoder) bool {
 	return last != nil && last.run != nil
 }
 
-// switchTo makes an agent the current one, and decodes the agent's lines among those that
-// were kept. A line is the agent's if it has the session that the proof names. If the
-// line or the proof names no session, the line is the agent's if it has one of the
-// agent's shapes and comes no earlier than the first line of the run.
-func (in *Input) switchTo(found *agent.Agent, proof keptLine) {
+// switchTo makes an agent the current one, of which the current line is proof, and decodes the
+// agent's lines among those that were kept. A line is the agent's if it has the session that the
+// proof names. If the line or the proof names no session, the line is the agent's if it has one of
+// the agent's shapes and comes no earlier than the first line of the run.
+func (in *Input) switchTo(found *agent.Agent) {
 	m, d := in.mapper, &in.detector
 	d.current = m.decoderOf(found)
 	d.given = d.given || in.number > 0 && found.Log // a file of its own has one agent's lines
@@ -147,14 +144,14 @@ func (in *Input) switchTo(found *agent.Agent, proof keptLine) {
 		return
 	}
 	var own, others []keptLine // the latest first
-	begun := proof.begins
+	session, begun := d.marks.Session, d.marks.Begins()
 	for _, k := range slices.Backward(d.take()) {
 		d.marks.Read(k.Text)
 		switch shaped := d.marks.OneOf(found); {
-		case k.session != "" && k.session == proof.session:
-			own, begun = append(own, k), begun || k.begins
-		case shaped && !begun && !k.past && (k.session == "" || proof.session == ""):
-			own, begun = append(own, k), k.begins
+		case d.marks.Session != "" && d.marks.Session == session:
+			own, begun = append(own, k), begun || d.marks.Begins()
+		case shaped && !begun && !k.past && (d.marks.Session == "" || session == ""):
+			own, begun = append(own, k), d.marks.Begins()
 		default:
 			k.past = k.past || shaped && begun
 			others = append(others, k)

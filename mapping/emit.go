@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -12,44 +11,24 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// newSpan returns a span without times.
+// newSpan returns a span without times, with the attributes that all spans share.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *span {
-	var s *span
-	if spare := r.stream.spare; len(spare) > 0 {
-		last := len(spare) - 1
-		s, r.stream.spare = spare[last], spare[:last]
-	} else {
-		s = new(span)
-	}
-	*s = span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation, s.attributes.wire)}
-	return s
-}
-
-// common returns the attributes shared by all spans of an invocation and an
-// operation.
-func (inv *invocation) common(r *run, op operation, wire []byte) attributes {
-	a := r.stream.attributes(fieldAttributes, slices.Grow(wire, 1024))
+	s := &span{ref: ref, parent: parent, subject: subject, attributes: r.stream.attributes(fieldAttributes, make([]byte, 0, commonSize))}
+	a := &s.attributes
 	a.str(semconv.AgentName, inv.name)
-	switch op {
+	switch ref.operation {
 	case invokeAgent, chat, executeTool:
-		a.str(semconv.OperationName, operationNames[op])
+		a.str(semconv.OperationName, operationNames[ref.operation])
 	default:
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
-	c := &r.conversation
-	if c.session != r.session { // which may get its id late
-		c.session, c.attributes = r.session, r.stream.attributes(fieldAttributes, nil)
-		c.conversation(r.stream.names.idAgain(r.session))
-	}
-	a.add(&c.attributes)
-	return a
+	a.strIfSet(semconv.ConversationID, r.conversation)
+	a.strIfSet(semconv.SessionID, r.conversation)
+	return s
 }
 
-// conversation adds the id of the session.
-func (a *attributes) conversation(id string) {
-	a.str(semconv.ConversationID, id)
-	a.str(semconv.SessionID, id)
-}
+// commonSize is how many bytes the attributes of most spans take at most.
+const commonSize = 640
 
 // emit emits a span.
 func (r *run) emit(s *span) {
@@ -62,7 +41,6 @@ func (r *run) emit(s *span) {
 	r.stream.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end.at)
 	if r.stream.found != nil { // it is the first reading
-		r.stream.spareSpan(s)
 		return
 	}
 	r.settleKey()
@@ -111,19 +89,15 @@ func (s *span) addNotices(notices []event) {
 
 // settleKey makes sure that the run has ids, which are those of its first timestamp.
 func (r *run) settleKey() {
-	switch {
-	case !r.clock.live() && r.clock.stamped:
-		r.settleKeyTo(r.clock.first)
-	case r.clock.source == Recording:
-		r.settleKeyTo(r.stream.written())
-	default:
-		r.settleKeyTo(r.start.at)
-	}
-}
-
-func (r *run) settleKeyTo(first instant) {
 	if r.ids.known || r.stream.found != nil {
 		return
+	}
+	first := r.start.at
+	switch {
+	case r.clock.stamped:
+		first = r.clock.first
+	case r.clock.source == Recording:
+		first = r.stream.written()
 	}
 	r.stream.names.id(r.session) // which all spans repeat, is counted once if it is hidden
 	number := r.number

@@ -65,7 +65,10 @@ func (r *run) takeAnswer(end *agent.Event) {
 
 // takeError keeps what an agent says of its error.
 func (r *run) takeError(ev *agent.Event) {
-	r.takeErrorText(ev.Text)
+	if s, lost := r.stream.capture.String(ev.Text); s != "" {
+		r.failure.text = s
+		r.content.Lost += lost
+	}
 	r.failure.httpStatus = cmp.Or(httpStatus(ev), r.failure.httpStatus)
 }
 
@@ -75,15 +78,4 @@ func httpStatus(ev *agent.Event) int64 {
 		return fact.Int
 	}
 	return 0
-}
-
-// takeErrorText keeps an agent's error message.
-func (r *run) takeErrorText(escaped []byte) {
-	if len(escaped) == 0 {
-		return
-	}
-	if s, lost := r.stream.capture.String(escaped); s != "" {
-		r.failure.text = s
-		r.content.Lost += lost
-	}
 }

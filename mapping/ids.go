@@ -63,11 +63,6 @@ func (s *stream) distinct(key runKey) runKey {
 	return key
 }
 
-func (k *runKey) traceID() [16]byte {
-	sum := digest("trace", string(k[:]))
-	return [16]byte(sum[:16])
-}
-
 // idsPerDigest is how many span ids are taken from one digest.
 const idsPerDigest = sha256.Size / 8
 
@@ -80,7 +75,8 @@ type ids struct {
 }
 
 func newIDs(key runKey) ids {
-	i := ids{known: true, key: key, trace: key.traceID()}
+	traceID := digest("trace", string(key[:]))
+	i := ids{known: true, key: key, trace: [16]byte(traceID[:16])}
 	i.root = i.span(rootRef)
 	return i
 }

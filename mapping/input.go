@@ -25,7 +25,7 @@ type Input struct {
 // Input returns a further input, for a session log.
 func (m *Mapper) Input() *Input {
 	in := &Input{mapper: m, number: m.numInputs}
-	in.lines = lines{max: maxLine, line: in.takeLine}
+	in.lines = lines{max: maxLine, line: in.mapLine}
 	if a := agent.Find(m.opts.Agent); a != nil {
 		in.given, in.current = true, m.decoderOf(a)
 	}
@@ -36,18 +36,15 @@ func (m *Mapper) Input() *Input {
 
 // Map maps the next bytes of the input, like [Mapper.Map].
 func (in *Input) Map(p []byte) iter.Seq[Output] {
-	in.write(p)
-	return in.mapper.outputs()
-}
-
-func (in *Input) write(p []byte) {
-	if m := in.mapper; !m.closed {
+	m := in.mapper
+	if !m.closed {
 		m.tick()
 		if m.stats.Lines == 0 && (bytes.HasPrefix(p, []byte("\xff\xfe")) || bytes.HasPrefix(p, []byte("\xfe\xff"))) {
 			m.stats.UTF16 = true
 		}
-		_, _ = in.lines.Write(p)
+		in.lines.Write(p)
 	}
+	return m.outputs()
 }
 
 // Flush says that the input has not grown for a while: it maps what waits for the next
@@ -96,8 +93,8 @@ func (in *Input) flush() {
 	}
 }
 
-// takeLine maps one line, or the head and tail of a line past the parse limit.
-func (in *Input) takeLine(line, tail []byte) {
+// mapLine maps one line, or the head and tail of a line past the parse limit.
+func (in *Input) mapLine(line, tail []byte) {
 	m := in.mapper
 	m.stats.Lines++
 	if tail != nil {

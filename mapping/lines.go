@@ -34,11 +34,32 @@ type lines struct {
 
 // An array is the state of an array that is read.
 type array struct {
-	in       bool // the stream is in an array
-	depth    int  // of the brackets of the current object, 0 between objects
+	in      bool // the stream is in an array
+	newLine bool // the last byte is a line break
+	nesting      // in the current object
+}
+
+// A nesting says where in a JSON text its end is.
+type nesting struct {
+	depth    int  // of the brackets
 	inString bool // the last byte is part of a string
 	escaped  bool // the next byte of the string is
-	newLine  bool // the last byte is a line break
+}
+
+// read moves over a byte.
+func (n *nesting) read(c byte) {
+	switch {
+	case n.escaped:
+		n.escaped = false
+	case n.inString:
+		n.inString, n.escaped = c != '"', c == '\\'
+	case c == '"':
+		n.inString = true
+	case c == '{' || c == '[':
+		n.depth++
+	case c == '}' || c == ']':
+		n.depth--
+	}
 }
 
 const (
@@ -49,10 +70,9 @@ const (
 	maxOpening = 1 << 10
 )
 
-// Write implements io.Writer. The slices it hands to line are valid only
+// Write takes the next bytes of the stream. The slices it hands to line are valid only
 // during the call.
-func (l *lines) Write(p []byte) (int, error) {
-	n := len(p)
+func (l *lines) Write(p []byte) {
 	for len(p) > 0 {
 		switch {
 		case l.in:
@@ -65,7 +85,6 @@ func (l *lines) Write(p []byte) (int, error) {
 			p = rest
 		}
 	}
-	return n, nil
 }
 
 var newline = []byte{'\n'}
@@ -104,41 +123,29 @@ func (l *lines) openArray(p []byte) []byte {
 func (l *lines) objects(p []byte) []byte {
 	from := 0 // of the current object
 	for i, c := range p {
-		lineBegins := l.newLine
+		lineBegins, inObject, inString := l.newLine, l.depth > 0, l.inString
 		l.newLine = c == '\n'
 		switch {
-		case l.depth == 0:
-			switch {
-			case c == '{':
-				l.depth, from = 1, i
-			case c == ']':
-				l.array = array{}
-				return p[i+1:]
-			case strings.IndexByte(",nul"+space, c) < 0: // neither white space nor null
-				l.array = array{}
-				return p[i:]
-			}
-		case lineBegins && c == '{': // the array was cut off, and this is a line of its own
+		case !inObject && c == '{':
+			from = i
+		case !inObject && c == ']':
+			l.array = array{}
+			return p[i+1:]
+		case !inObject && strings.IndexByte(",nul"+space, c) < 0: // neither white space nor null
+			l.array = array{}
+			return p[i:]
+		case inObject && lineBegins && c == '{': // the array was cut off, and this is a line of its own
 			l.keep(p[from:i])
 			l.flush()
 			l.array = array{}
 			return p[i:]
-		case l.escaped:
-			l.escaped = false
-		case l.inString:
-			l.inString, l.escaped = c != '"', c == '\\'
-		case strings.IndexByte(space, c) >= 0: // is no part of a value's size
+		case inObject && !inString && strings.IndexByte(space, c) >= 0: // is no part of a value's size
 			l.keep(p[from:i])
 			from = i + 1
-		case c == '"':
-			l.inString = true
-		case c == '{' || c == '[':
-			l.depth++
-		case c == '}' || c == ']':
-			if l.depth--; l.depth == 0 {
-				l.keep(p[from : i+1])
-				l.flush()
-			}
+		}
+		if l.read(c); inObject && l.depth == 0 {
+			l.keep(p[from : i+1])
+			l.flush()
 		}
 	}
 	if l.depth > 0 {

@@ -159,11 +159,12 @@ func (m *Mapper) apply(a *agent.Agent) {
 			if r != nil && ev.Time != 0 {
 				r.place(ev)
 			}
-		case agent.RunEnd, agent.ToolEnd:
-			m.complete(a, ev)
-			m.sessions.dispatch(a, ev)
+		case agent.SessionNamed:
+			m.sessions.rename(a, ev)
 		default:
-			m.sessions.dispatch(a, ev)
+			s := m.sessions.find(a, ev.Session)
+			m.complete(s, ev)
+			m.sessions.dispatch(s, ev)
 		}
 	}
 }
@@ -177,28 +178,25 @@ func (m *Mapper) Read(r io.ReadSeeker) iter.Seq2[Output, error] {
 			yield(Output{}, err)
 			return
 		}
-		m.read(r)(yield)
+		m.read(r, yield)
 	}
 }
 
-func (m *Mapper) read(r io.Reader) iter.Seq2[Output, error] {
-	return func(yield func(Output, error) bool) {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buf)
-			m.Map(buf[:n])
-			if !m.yieldAll(yield) {
-				return
-			}
-			switch {
-			case errors.Is(err, io.EOF):
-				m.Close(false)
-				m.yieldAll(yield)
-				return
-			case err != nil:
-				yield(Output{}, err)
-				return
-			}
+func (m *Mapper) read(r io.Reader, yield func(Output, error) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		m.Map(buf[:n])
+		atEnd := errors.Is(err, io.EOF)
+		if atEnd {
+			m.Close(false)
+		}
+		switch {
+		case !m.yieldAll(yield), atEnd:
+			return
+		case err != nil:
+			yield(Output{}, err)
+			return
 		}
 	}
 }

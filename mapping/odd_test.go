@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -124,6 +126,30 @@ func TestLiveStampAfterSpan(t *testing.T) {
 		"chat GPT-5 0.000-0.000",
 		"execute_tool read 0.000-4.000",
 		"invoke_agent cursor-agent 0.000-4.000")
+}
+
+// A first line that comes late says nothing about the lines that come in time.
+func TestLateFirstLine(t *testing.T) {
+	at := now
+	m, err := mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spans []*tracepb.Span
+	for _, l := range []struct {
+		arrival time.Duration
+		line    string
+	}{
+		{3 * time.Second, initLine},
+		{3 * time.Second, thinking(now.Add(time.Second))},
+		{5 * time.Second, `{"type":"interaction_query","subtype":"request","query_type":"shellRequestQuery","query":{"id":0,"shellRequestQuery":{}}}`},
+		{7 * time.Second, `{"type":"interaction_query","subtype":"response","query_type":"shellRequestQuery","response":{"id":0,"shellRequestResponse":{"approved":{}}}}`},
+		{8 * time.Second, result(7 * time.Second)},
+	} {
+		at = now.Add(l.arrival)
+		spans = append(spans, decoded(t, m.Map(stream(l.line)))...)
+	}
+	wantTimes(t, spans, now, "await_approval shell 5.000-7.000", "chat GPT-5 1.000-1.000", "invoke_agent cursor-agent 1.000-8.000")
 }
 
 // The first stamp of all may be that of a notification.

@@ -65,17 +65,7 @@ func (r *run) clone(s *stream) *run {
 	own.order = copied(r.order, c.invocation)
 	own.nested = copiedMap(r.nested, c.invocation)
 	own.tools, own.tasks = copiedMap(r.tools, c.tool), copiedMap(r.tasks, c.tool)
-	own.early = maps.Clone(r.early)
-	own.approvals = copied(r.approvals, func(a *pendingApproval) *pendingApproval {
-		own := *a
-		own.inv = c.invocation(a.inv)
-		return &own
-	})
-	own.hooks = copied(r.hooks, func(h *pendingHook) *pendingHook {
-		own := *h
-		own.inv = c.invocation(h.inv)
-		return &own
-	})
+	own.pauses = slices.Clone(r.pauses) // their ends change none of them
 	if r.firstChat != nil {
 		own.firstChat = r.firstChat.clone()
 	}
@@ -152,7 +142,6 @@ func copiedMap[T any](m map[string]T, copyOf func(T) T) map[string]T {
 func (s *span) clone() *span {
 	c := *s
 	c.attributes.wire = slices.Clip(s.attributes.wire)
-	c.events = slices.Clone(s.events)
 	c.content.List = slices.Clone(s.content.List)
 	return &c
 }

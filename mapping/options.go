@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -79,15 +80,11 @@ const MaxAttribute = 256 << 10
 
 // check fills in defaults, and returns an error for an invalid option.
 func (o *Options) check() error {
+	o.Deltas, o.Content = cmp.Or(o.Deltas, DeltasEach), cmp.Or(o.Content, content.None)
 	switch o.Deltas {
-	case "":
-		o.Deltas = DeltasEach
 	case DeltasEach, DeltasMessage, DeltasOff:
 	default:
 		return fmt.Errorf("invalid deltas %q (want each, message or off)", o.Deltas)
-	}
-	if o.Content == "" {
-		o.Content = content.None
 	}
 	if o.MaxSpanEvents <= 0 {
 		o.MaxSpanEvents = 512

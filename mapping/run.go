@@ -12,20 +12,26 @@ import (
 
 func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		stream: s, agent: a, session: session, number: number, line: s.number,
+		stream: s, agent: a, number: number, line: s.number,
 		timeline: timeline{nested: map[string]*invocation{}, tools: map[string]*tool{}, tasks: map[string]*tool{}, early: map[string]earlyEnd{}},
 	}
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
 	r.clock = newClock(s, a, arrival)
 	if r.foreseen = s.foreseen[s.number]; r.foreseen != nil {
 		delete(s.foreseen, s.number) // there may be many
-		r.session = cmp.Or(session, r.foreseen.session)
+		session = cmp.Or(session, r.foreseen.session)
 		r.clock.foresee(r.foreseen)
 	}
+	r.name(session)
 	r.start = r.clock.now(arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
 	return r
+}
+
+// name sets the id of the run's session, which may come late.
+func (r *run) name(session string) {
+	r.session, r.conversation = session, r.stream.names.idAgain(session)
 }
 
 // apply processes the next event of the run.
@@ -63,7 +69,8 @@ func (r *run) apply(ev *agent.Event) {
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
-		if t := inv.current(); !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
+		// A retry, or a line of the same call that has no words, may have begun the turn.
+		if t := inv.current(); !inv.turn.isOf(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) {
 			r.endTurn(inv, at, "")
 		}
 		if ev.Asks {
@@ -171,7 +178,7 @@ func (r *run) finish(at moment, end *agent.Event) {
 		errorType = cmp.Or(r.stream.names.pass(end.Status), errOther)
 		r.takeError(end)
 		for _, inv := range r.order {
-			inv.reopenCaller()
+			inv.reopenCallingTurn()
 		}
 		if inv := r.main; r.began && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered()) && r.asking(inv, at, leastWait) {
 			r.openTurn(inv, at, nil)
@@ -189,13 +196,11 @@ func (r *run) finish(at moment, end *agent.Event) {
 		switch t := inv.current(); {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
-			t.takeNotices(r)
 			broke := at
 			if latest.at > at.at {
 				broke = at.between(latest)
 			}
-			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
-			r.closeTurn(inv, broke, errorType)
+			r.breakOff(t, broke, errorType)
 		default:
 			r.closeIdle(inv, at, latest)
 		}
@@ -225,17 +230,14 @@ func (r *run) abandon(at moment, why string) {
 		broke = cmp.Or(r.failure.kind, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
-		inv.reopenCaller()
+		inv.reopenCallingTurn()
 		switch t := inv.current(); {
 		case inv.task != nil:
 		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at, at)
 		case t == nil && inv != r.main:
 		case t != nil, r.asking(inv, at, least):
-			t := r.openTurn(inv, at, nil)
-			t.takeNotices(r)
-			t.failure, t.httpStatus = r.failure.text, r.failure.httpStatus
-			r.closeTurn(inv, at, broke)
+			r.breakOff(r.openTurn(inv, at, nil), at, broke)
 		}
 	}
 	errorType := broke
@@ -247,25 +249,28 @@ func (r *run) abandon(at moment, why string) {
 	}
 	if r.failure.text == "" && errorType != "" {
 		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.stream.lastWords))) // of a string, which never fails
-		r.takeErrorText(quoted[1 : len(quoted)-1])
+		r.takeError(&agent.Event{Text: quoted[1 : len(quoted)-1]})
 	}
 	r.endTasks(at) // before the root, which counts what their agents did
 	r.close(at, why, errorType, 0)
 }
 
+// breakOff ends a current turn that failed as its run did.
+func (r *run) breakOff(t *turn, at moment, errorType string) {
+	t.takeNotices(r)
+	t.status, t.httpStatus = r.failure.text, r.failure.httpStatus
+	r.closeTurn(t.inv, at, errorType)
+}
+
 // close finishes all spans except those of background work, the root last.
 func (r *run) close(at moment, children, root string, took instant) {
 	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
-	for _, a := range r.approvals {
-		r.endApproval(a, r.clock.after(a.start, at), "", children)
-	}
-	r.approvals = nil
-	r.endHooks(at, children)
+	r.endPauses(at, children)
 	for _, inv := range slices.Backward(r.order) {
 		if inv.task != nil {
 			continue // it goes on in the background
 		}
-		r.finishCaller(inv)
+		r.finishCallingTurn(inv)
 		if inv != r.main {
 			r.endInvocation(inv, at.notBefore(r.clock.reached), children)
 		}

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"io/fs"
 	"iter"
 	"time"
 
@@ -20,13 +21,12 @@ func (m *Mapper) SessionLog(session string) (folders agent.Folders, pattern stri
 }
 
 // complete adds to the end of a run, or of a call, what only the session's log has.
-func (m *Mapper) complete(a *agent.Agent, end *agent.Event) {
-	s := m.sessions.find(a, end.Session)
-	if m.opts.ReadLog == nil || m.opts.Source != Pipe || s.run == nil {
+func (m *Mapper) complete(s *session, ev *agent.Event) {
+	if ev.Kind != agent.RunEnd && ev.Kind != agent.ToolEnd || m.opts.ReadLog == nil || m.opts.Source != Pipe || s.run == nil {
 		return
 	}
-	m.decoderOf(a).Complete(end, s.id, s.run.start.at, func(session string) []byte {
-		if folders, pattern := a.LogOf(session); pattern != "" && isPlainID(session) {
+	m.decoderOf(s.agent).Complete(ev, s.id, s.run.start.at, func(session string) []byte {
+		if folders, pattern := s.agent.LogOf(session); pattern != "" && isPlainID(session) {
 			return m.opts.ReadLog(folders, pattern)
 		}
 		return nil
@@ -63,41 +63,39 @@ func (m *Mapper) Learn(session string, since time.Time, rows []byte) bool {
 }
 
 // ReadLogs maps the logs of a group in the order of their rows' timestamps, and then closes
-// the Mapper. A log that cannot be read comes with its error, and ends there.
+// the Mapper. A log that cannot be read comes with an [fs.PathError], and ends there.
 func (m *Mapper) ReadLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		if m.opts.EndNow { // else rows, which all have timestamps, are known as they come
-			m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.readLogs(logs) })
+			m.survey(func(first *Mapper, found func(Output, error) bool) { first.readLogs(logs, found) })
 		}
-		m.readLogs(logs)(yield)
+		m.readLogs(logs, yield)
 	}
 }
 
-func (m *Mapper) readLogs(logs []sessionlog.Log) iter.Seq2[Output, error] {
-	return func(yield func(Output, error) bool) {
-		inputs := map[*sessionlog.Rows]*Input{}
-		var all []*sessionlog.Rows
-		for _, log := range logs {
-			all = append(all, log.Rows())
-		}
-		for r := range sessionlog.Merge(all) {
-			in := inputs[r]
-			if in == nil {
-				in = m.Input()
-				in.Path = r.Path
-				inputs[r] = in
-			}
-			if !r.AtEnd() {
-				in.write(r.Row)
-			} else {
-				in.close()
-				delete(inputs, r)
-			}
-			if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &sessionlog.Error{Path: r.Path, Err: r.Err()}) {
-				return
-			}
-		}
-		m.Close(false)
-		m.yieldAll(yield)
+func (m *Mapper) readLogs(logs []sessionlog.Log, yield func(Output, error) bool) {
+	inputs := map[*sessionlog.Rows]*Input{}
+	var all []*sessionlog.Rows
+	for _, log := range logs {
+		all = append(all, log.Rows())
 	}
+	for r := range sessionlog.Merge(all) {
+		in := inputs[r]
+		if in == nil {
+			in = m.Input()
+			in.Path = r.Path
+			inputs[r] = in
+		}
+		if !r.AtEnd() {
+			in.Map(r.Row)
+		} else {
+			in.close()
+			delete(inputs, r)
+		}
+		if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &fs.PathError{Op: "read", Path: r.Path, Err: r.Err()}) {
+			return
+		}
+	}
+	m.Close(false)
+	m.yieldAll(yield)
 }

@@ -186,8 +186,13 @@ func (ss *sessions) unfinished(id []byte) bool {
 	return ss.forgotten[maphash.Bytes(ss.seed, id)].evicted
 }
 
-// rename sets the final id of a session whose first line had another.
-func (ss *sessions) rename(s *session, id string) {
+// rename sets the final id of a session whose first line had another. One that is unfinished keeps
+// its id.
+func (ss *sessions) rename(a *agent.Agent, ev *agent.Event) {
+	if ss.unfinished(ev.ID) {
+		return
+	}
+	s, id := ss.find(a, ev.Session), string(ev.ID)
 	if s.id == "" {
 		s.idCameLast = true
 		delete(ss.byID, nameless(s.agent))
@@ -197,25 +202,13 @@ func (ss *sessions) rename(s *session, id string) {
 	ss.stream.stats.Session = id
 	ss.byID[id] = s
 	if r := s.run; r != nil {
-		r.session = id
+		r.name(id)
 	}
 }
 
-// dispatch passes an event to its run.
-func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
-	if ev.Kind == agent.SessionNamed {
-		// An unfinished session keeps its id.
-		if !ss.unfinished(ev.ID) {
-			ss.rename(ss.find(a, ev.Session), string(ev.ID))
-		}
-		return
-	}
-	s := ss.find(a, ev.Session)
-	ss.deliver(s, ev)
-	ss.touch(s)
-}
-
-func (ss *sessions) deliver(s *session, ev *agent.Event) {
+// dispatch passes an event of a session to the run that it belongs to.
+func (ss *sessions) dispatch(s *session, ev *agent.Event) {
+	defer ss.touch(s)
 	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
 			s.run.taskWakes(s.run.main, s.run.place(ev))
@@ -235,7 +228,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	}
 	if ev.Kind == agent.TaskEnd {
 		ev.Parent = nil
-	} else if len(ev.Parent) > 0 && ss.deliverApart(s, ev) {
+	} else if len(ev.Parent) > 0 && ss.dispatchApart(s, ev) {
 		return
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
@@ -268,9 +261,9 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	}
 }
 
-// deliverApart passes an event of a sub-agent that works while its session has no run to a run
+// dispatchApart passes an event of a sub-agent that works while its session has no run to a run
 // of its own. It returns false if the event belongs to the session's run.
-func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
+func (ss *sessions) dispatchApart(s *session, ev *agent.Event) bool {
 	key := callKey(s.id, string(ev.Parent))
 	own := ss.byID[key]
 	if own == nil || own.run == nil {
@@ -287,8 +280,7 @@ func (ss *sessions) deliverApart(s *session, ev *agent.Event) bool {
 	}
 	step := *ev
 	step.Parent = nil
-	ss.deliver(own, &step)
-	ss.touch(own)
+	ss.dispatch(own, &step)
 	return true
 }
 
@@ -337,8 +329,7 @@ func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 	}
 	end := *ev
 	end.Kind, end.Parent = agent.RunEnd, nil
-	ss.deliver(own, &end)
-	ss.touch(own)
+	ss.dispatch(own, &end)
 	return true
 }
 
@@ -382,7 +373,8 @@ func (ss *sessions) nextRun(s *session, arrival instant) *run {
 	startup := arrival - ss.stream.began
 	if r := ss.first; r != nil {
 		ss.first, r.startup = nil, startup
-		r.session, r.before.badLines = s.id, 0
+		r.name(s.id)
+		r.before.badLines = 0
 		r.agent = s.agent
 		r.main.name = s.agent.Name
 		return r

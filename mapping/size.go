@@ -25,10 +25,9 @@ func (r *run) size() int {
 			n += toolSize + cap(t.arguments.wire) + textSize(&t.asked) + t.callPart.Size()
 		}
 	}
-	for _, a := range r.approvals {
-		n += toolSize + textSize(&a.content)
+	for _, p := range r.pauses {
+		n += toolSize + textSize(&p.content)
 	}
-	n += len(r.hooks) * toolSize
 	return n
 }
 

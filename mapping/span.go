@@ -141,24 +141,17 @@ const (
 	answerText
 )
 
-func (k textKind) event(mode Deltas) string {
-	switch {
-	case k == answerText && mode == DeltasMessage:
-		return semconv.EventTextMessage
-	case k == answerText:
-		return semconv.EventTextDelta
-	case mode == DeltasMessage:
-		return semconv.EventThinkingMessage
-	}
-	return semconv.EventThinkingDelta
+// textNames are what a text is called: as part of a message, and as an event.
+var textNames = [...]struct{ part, delta, message string }{
+	thinkingText: {"reasoning", semconv.EventThinkingDelta, semconv.EventThinkingMessage},
+	answerText:   {"text", semconv.EventTextDelta, semconv.EventTextMessage},
 }
 
-// part returns the type of the message part.
-func (k textKind) part() string {
-	if k == answerText {
-		return "text"
+func (k textKind) event(mode Deltas) string {
+	if mode == DeltasMessage {
+		return textNames[k].message
 	}
-	return "reasoning"
+	return textNames[k].delta
 }
 
 // An event is an event of a span: something that happened between the agent and the

@@ -35,10 +35,9 @@ type stream struct {
 	copy         bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []Output
-	yielded int     // how many of them
-	spare   []*span // whose memory is used for the next ones
-	wire    []byte  // of the current Output
-	roots   []root  // which wait for the end of the Process
+	yielded int    // how many of them
+	wire    []byte // of the current Output
+	roots   []root // which wait for the end of the Process
 }
 
 // arrival returns when the current line came, or its place in a file: how many lines have
@@ -82,22 +81,12 @@ func (s *stream) outputs() iter.Seq[Output] {
 			if ended := out.span; ended != nil {
 				s.wire = ended.encode(s.wire[:0], out.ids, s.opts.Parent)
 				out.Span, out.TraceID, out.End = s.wire, out.ids.traceID(s.opts.Parent), time.Unix(0, int64(ended.end.at))
-				s.spareSpan(ended)
 			}
 			if !yield(out) {
 				return
 			}
 		}
 		s.results, s.yielded = s.results[:0], 0
-	}
-}
-
-// spareSpan keeps an encoded span to be used again.
-func (s *stream) spareSpan(used *span) {
-	wire := used.attributes.wire[:0]
-	if !s.copy && len(s.spare) < maxSpare && cap(wire) <= maxSpareSize { // a copy's span shares memory, see Open
-		*used = span{attributes: attributes{wire: wire}}
-		s.spare = append(s.spare, used)
 	}
 }
 
@@ -110,13 +99,6 @@ func (s *stream) yieldAll(yield func(Output, error) bool) bool {
 	}
 	return true
 }
-
-// Limits of the spans that are kept to be used again: most lines end few, and most spans are
-// small.
-const (
-	maxSpare     = 64
-	maxSpareSize = 16 << 10 // bytes
-)
 
 // attributes returns no attributes yet, for messages with this field. wire is memory for them.
 func (s *stream) attributes(field protowire.Number, wire []byte) attributes {

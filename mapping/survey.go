@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"io"
-	"iter"
 
 	"github.com/spantee/spantee/mapping/content"
 )
@@ -32,10 +31,10 @@ func (p *spread) instant(place instant) instant {
 // Survey reads a recording ahead of its mapping, so that what a run's last line says of its
 // beginning is known when its first line is mapped.
 func (m *Mapper) Survey(r io.Reader) {
-	m.survey(func(first *Mapper) iter.Seq2[Output, error] { return first.read(r) })
+	m.survey(func(first *Mapper, found func(Output, error) bool) { first.read(r, found) })
 }
 
-func (m *Mapper) survey(read func(first *Mapper) iter.Seq2[Output, error]) {
+func (m *Mapper) survey(read func(*Mapper, func(Output, error) bool)) {
 	opts := m.opts
 	opts.Content, opts.Deltas = content.None, DeltasOff
 	first, err := New(opts)
@@ -43,18 +42,16 @@ func (m *Mapper) survey(read func(first *Mapper) iter.Seq2[Output, error]) {
 		return // never: m has the same options
 	}
 	first.found = map[int]*foreseen{}
-	for _, err := range read(first) { // it has no outputs
-		_ = err // which comes again
-	}
+	read(first, func(Output, error) bool { return true }) // it has no outputs, and its errors come again
 	first.Close(true)
 	if m.foreseen = first.found; m.opts.EndNow && first.latest > 0 {
 		m.shift = m.now - first.latest
 	}
 }
 
-// foresee notes what the lines of a run have said, if this is the first reading: they were
+// surveyed notes what the lines of a run have said, if this is the first reading: they were
 // printed between from and end.
-func (r *run) foresee(from, end, took instant) {
+func (r *run) surveyed(from, end, took instant) {
 	s := r.stream
 	if s.found == nil {
 		return

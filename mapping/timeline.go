@@ -13,7 +13,7 @@ import (
 )
 
 // A timeline is what went on in a run, and when: the agents with their turns, the calls,
-// approvals and background work that are open.
+// pauses and background work that are open.
 type timeline struct {
 	clock       clock
 	start       moment
@@ -22,15 +22,14 @@ type timeline struct {
 	firstChat   *span   // of a capture that is fed: it waits until the start of the run is known
 	ownFirst    bool    // the first turn is the main agent's, so it began with the run
 
-	main      *invocation
-	nested    map[string]*invocation // of sub-agents, by the id of the tool call that started them
-	order     []*invocation          // all of them
-	tools     map[string]*tool       // in flight, by their ids
-	tasks     map[string]*tool       // still running in the background, by their own ids
-	early     map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
-	approvals []*pendingApproval     // that wait for an answer, the oldest first
-	hooks     []*pendingHook         // that run, the oldest first
-	notices   []event                // of the root: stalls, limits, and what no chat covers
+	main    *invocation
+	nested  map[string]*invocation // of sub-agents, by the id of the tool call that started them
+	order   []*invocation          // all of them
+	tools   map[string]*tool       // in flight, by their ids
+	tasks   map[string]*tool       // still running in the background, by their own ids
+	early   map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
+	pauses  []*pause               // that have not ended, the oldest first
+	notices []event                // of the root: stalls, limits, and what no chat covers
 }
 
 // leftRunning returns a call that is still working in the background, or nil.
@@ -79,16 +78,13 @@ type run struct {
 	stream       *stream
 	agent        *agent.Agent
 	session      string
-	conversation struct { // the attributes that name the session, which all spans repeat
-		session string
-		attributes
-	}
-	line     int       // that began it
-	foreseen *foreseen // nil without a first reading
-	startup  instant   // from the start of the process to the first line, if that is known
-	seed     string    // identifies the run while its session has no id
-	number   int       // of the run in its session, from 1
-	ids      ids
+	conversation string    // the session, as it may be shown
+	line         int       // that began it
+	foreseen     *foreseen // nil without a first reading
+	startup      instant   // from the start of the process to the first line, if that is known
+	seed         string    // identifies the run while its session has no id
+	number       int       // of the run in its session, from 1
+	ids          ids
 	timeline
 	account
 	doubts doubts.Doubts
@@ -156,7 +152,7 @@ type invocation struct {
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
 	ended      bool
-	failure    string // how it failed, "" if it did not or only with its call
+	errorType  string // how it failed, "" if it did not or only with its call
 }
 
 // An agentState says whether an agent without a current turn waits for the model.
@@ -270,7 +266,7 @@ type turn struct {
 
 	compacted  bool // the agent shortened its context before
 	errorType  string
-	failure    string // the agent's words for that
+	status     string // the agent's words for that
 	httpStatus int64
 	response   response
 	said       [2]textCount    // by textKind
@@ -331,7 +327,15 @@ type tool struct {
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
 
-// maxOpen is how many calls, tasks, approvals or hooks a run may have open at once. Beyond that,
+// callingTurn returns the turn that made the call, nil if the stream cannot add to that any more.
+func (t *tool) callingTurn() *turn {
+	if calling := t.inv.callingTurn(); calling == t.turn {
+		return calling
+	}
+	return nil
+}
+
+// maxOpen is how many calls, tasks or pauses a run may have open at once. Beyond that,
 // the oldest tenth of the calls or tasks is ended at once, because finding them means sorting
 // all of them.
 const maxOpen = 2_000
@@ -369,18 +373,6 @@ type earlyEnd struct {
 	failed bool
 	said   content.Attributes
 	notice event // the root's event if no call claims the work
-}
-
-// A pendingApproval is paired with its response by its id and, if the response states
-// that, its query: Cursor's id is always 0.
-type pendingApproval struct {
-	id, query string
-	tool      string // the id of the call that it is for, "" if it does not say
-	callID    string // as it may be shown
-	n         int
-	inv       *invocation
-	start     moment
-	content   content.Attributes
 }
 
 // A dialog is what an agent was asked and what it answered, if content is captured.

@@ -33,9 +33,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 	inv.counts.tools++
 	inv.steps.noteStart(at.at)
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.steps.floor + quantum}
-	if t.learn(r, ev.Tool); t.subagent != "" {
-		r.starts(t)
-	}
+	t.merge(r, ev.Tool)
 
 	if turn := inv.current(); turn != nil && turn.otherCall(ev.ModelCallID) { // the model call before had only text
 		r.closeTurn(inv, turn.lastWord(start), "")
@@ -45,13 +43,13 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start moment) *too
 		r.openTurn(inv, start, nil)
 	}
 	if turn := inv.current(); turn != nil {
-		turn.response.learn(ev)
+		turn.response.merge(ev)
 		if r.stream.capture.Full() {
 			turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = start.notBefore(r.endWithCall(inv, start).at)
-	} else if caller := inv.callingTurn(); caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
-		caller.response.learn(ev) // its usage may have grown
+	} else if calling := inv.callingTurn(); calling.isOf(ev.ModelCallID) {
+		calling.response.merge(ev) // its usage may have grown
 	}
 	t.turn, inv.question = inv.turn, question{}
 	inv.busy.running++
@@ -84,8 +82,8 @@ func (inv *invocation) ran(at instant) bool {
 	return inv.busy.running > 0 || slices.ContainsFunc(inv.busy.intervals, func(i interval) bool { return i.from <= at && at < i.to })
 }
 
-// learn records what a line states about a call's arguments.
-func (t *tool) learn(r *run, call *agent.Tool) {
+// merge records what a line states about a call's arguments.
+func (t *tool) merge(r *run, call *agent.Tool) {
 	if call != nil && !call.Background && r.tasks[string(call.Task)] != nil {
 		t.awaited = r.tasks[string(call.Task)].backgroundRef()
 	}
@@ -108,6 +106,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 	if call.Subagent != "" {
 		t.subagent = r.stream.names.pass(call.Subagent)
+		r.starts(t)
 	}
 	c := r.stream.capture
 	t.asked = content.Attributes{}
@@ -152,31 +151,28 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	switch {
 	case missing:
 		t = r.toolStart(inv, ev, at, start)
-	case ev.Start != 0:
-		r.correctStart(t, start)
-		t.start = later(t.start, start)
-		if caller := inv.callingTurn(); caller != nil && caller == t.turn && ev.Asked != 0 {
-			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
-			caller.end = earlier(caller.end, asked.notBefore(max(caller.start.at, caller.events.lastEvent)+quantum))
-		}
-	case ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
+	case ev.Start == 0 && ev.Length > 0 && (sooner || r.clock.guesses(end)): // its end was printed late, perhaps with others'
 		end, sooner = earlier(t.start.plus(ev.Length), end), false
-	case ev.Length > 0 && r.agent.EndsOnTime:
+	case ev.Start != 0, ev.Length > 0:
 		r.correctStart(t, start)
-		t.start = later(t.start, start)
-	case ev.Length > 0:
-		r.correctStart(t, start)
+		if ev.Start != 0 || r.agent.EndsOnTime {
+			t.start = later(t.start, start)
+		}
+		if calling := t.callingTurn(); calling != nil && ev.Asked != 0 {
+			asked := moment{r.stated(ev.Asked).at, agent.Stamped}
+			calling.end = earlier(calling.end, asked.notBefore(max(calling.start.at, calling.events.lastEvent)+quantum))
+		}
 	case r.clock.guesses(t.start) && r.clock.recording() && r.clock.stamped && !r.clock.coarse && last <= t.start.at && t.start.at < at.at:
 		r.shareTime(t, at)
 	}
-	t.learn(r, ev.Tool)
+	t.merge(r, ev.Tool)
 	end = r.clock.after(t.start, end)
 	switch off := end.at - t.start.at - ev.Length; {
 	case ev.Length == 0:
 	case off > maxDeviation: // nothing is printed before it begins, so the end was printed late, and perhaps the start
 		end, t.start = end.inferred(), t.start.inferred()
-		if caller := t.inv.callingTurn(); caller != nil && caller == t.turn && caller.end.at == t.start.at {
-			caller.end = caller.end.inferred()
+		if calling := t.callingTurn(); calling != nil && calling.end.at == t.start.at {
+			calling.end = calling.end.inferred()
 		}
 	case off < -maxDeviation:
 		if t.start = t.start.inferred(); missing { // and no line says which of the two is wrong
@@ -194,15 +190,15 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 // message began at the first stamp, and a call ended at the second. No line says when
 // the message ended and the call began.
 func (r *run) shareTime(t *tool, end moment) {
-	caller := t.inv.callingTurn()
-	if caller == nil || t.turn != caller || t.start.at != caller.end.at {
+	calling := t.callingTurn()
+	if calling == nil || t.start.at != calling.end.at {
 		return
 	}
 	since := t.start.at
-	caller.end = caller.end.between(end)
+	calling.end = calling.end.between(end)
 	for _, other := range r.tools {
-		if other.turn == caller && other.start.at == since {
-			other.start = caller.end
+		if other.turn == calling && other.start.at == since {
+			other.start = calling.end
 		}
 	}
 }
@@ -210,27 +206,27 @@ func (r *run) shareTime(t *tool, end moment) {
 // correctStart corrects the start of a call that was printed late, and the end of
 // the turn that made the call.
 func (r *run) correctStart(t *tool, start moment) {
-	caller := t.inv.callingTurn()
-	if caller != nil && caller == t.turn && start.at < caller.end.at-maxDeviation && start.at < t.floor {
-		caller.end = caller.end.inferred()
+	calling := t.callingTurn()
+	if calling != nil && start.at < calling.end.at-maxDeviation && start.at < t.floor {
+		calling.end = calling.end.inferred()
 	}
 	start = start.notBefore(t.floor)
 	if start.at >= t.start.at {
 		return
 	}
-	if caller == nil || caller != t.turn || caller.state == resumed {
+	if calling == nil || calling.state == resumed {
 		if t.turn != nil { // its turn has been sent
 			start = start.notBefore(t.turn.end.at)
 		}
 		t.start = earlier(t.start, start)
 		return
 	}
-	if r.beganWith(caller) { // the run began earlier than its first timestamp
-		caller.start = earlier(caller.start, moment{start.at - quantum, agent.Inferred})
-		r.start = earlier(r.start, caller.start)
+	if r.beganWith(calling) { // the run began earlier than its first timestamp
+		calling.start = earlier(calling.start, moment{start.at - quantum, agent.Inferred})
+		r.start = earlier(r.start, calling.start)
 	}
-	t.start = earlier(t.start, start.notBefore(max(caller.start.at, caller.events.current().start.at)+quantum))
-	caller.end = earlier(caller.end, t.start)
+	t.start = earlier(t.start, start.notBefore(max(calling.start.at, calling.events.current().start.at)+quantum))
+	calling.end = earlier(calling.end, t.start)
 }
 
 // toolCall handles a call that is reported only at its end.
@@ -251,9 +247,9 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 			inv.counts.tools--
 		}
 	}
-	if caller := inv.callingTurn(); caller != nil && t.turn == caller && ev.Start != 0 {
-		caller.end = earlier(caller.end, t.start).notBefore(max(caller.start.at, caller.events.lastEvent) + quantum)
-		t.start = t.start.notBefore(caller.end.at)
+	if calling := t.callingTurn(); calling != nil && ev.Start != 0 {
+		calling.end = earlier(calling.end, t.start).notBefore(max(calling.start.at, calling.events.lastEvent) + quantum)
+		t.start = t.start.notBefore(calling.end.at)
 	}
 	t.endsSooner = ev.Known == agent.Inferred
 	r.outcome(t, ev, r.clock.after(t.start, r.endedAt(ev, at)), false)
@@ -292,14 +288,14 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	nested := r.nested[t.id]
-	if nested != nil && call.Background && nested.counts.turns+nested.counts.tools == 0 { // it will work in the background
+	var asked *invocation // that will work in the background
+	switch nested := r.nested[t.id]; {
+	case nested == nil:
+	case call.Background && nested.counts.turns+nested.counts.tools == 0:
+		asked = nested
 		delete(r.nested, t.id)
-	} else {
-		nested = nil
-	}
-	if nested := r.nested[t.id]; nested != nil {
-		nested.failure = r.stream.names.pass(call.SubagentError)
+	default:
+		nested.errorType = r.stream.names.pass(call.SubagentError)
 	}
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.current() == nil {
@@ -308,7 +304,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at moment, missing bool) {
 		}, ""))
 	}
 	if call.Background {
-		r.leaveRunning(t, call, at, nested)
+		r.leaveRunning(t, call, at, asked)
 	}
 }
 
@@ -423,7 +419,8 @@ func subagentKey(ev *agent.Event) string {
 // maxCallers is how many calls of sub-agents are remembered.
 const maxCallers = 1_000
 
-// starts records which call started a sub-agent, which may work on when the run has ended.
+// starts records that a call has started a sub-agent, which may work on when the run has ended: its
+// arguments say so, or the sub-agent's lines.
 func (r *run) starts(t *tool) {
 	if len(r.stream.callers) == maxCallers {
 		clear(r.stream.callers)
@@ -469,7 +466,7 @@ func (r *run) endInvocation(inv *invocation, at moment, errorType string) moment
 	s.addNotices(inv.notices)
 	s.addFirstChunk(r, inv.firstChunk)
 	inv.addTimes(a)
-	s.errorType, s.content = cmp.Or(errorType, inv.failure), inv.dialog.attributes(r.stream.capture)
+	s.errorType, s.content = cmp.Or(errorType, inv.errorType), inv.dialog.attributes(r.stream.capture)
 	r.emit(s)
 	return s.end
 }

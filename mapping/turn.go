@@ -12,9 +12,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// reopenCaller makes a turn that was resumed after its tool call the current one again,
+// reopenCallingTurn makes a turn that was resumed after its tool call the current one again,
 // because the run breaks off.
-func (inv *invocation) reopenCaller() {
+func (inv *invocation) reopenCallingTurn() {
 	if t := inv.turn; t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.ended.at <= t.lastOutput.at {
 		t.state = speaking
 	}
@@ -28,9 +28,9 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 	if t := inv.current(); t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.callingTurn(); t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
+	if t := inv.callingTurn(); ev != nil && t.isOf(ev.ModelCallID) {
 		t.state = resumed
-		t.response.learn(ev)
+		t.response.merge(ev)
 		return t
 	}
 	if q := inv.question; ev != nil && !q.asked.isZero() && at.at > q.asked.at {
@@ -42,7 +42,7 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 		inv.question = question{}
 	}
 	if inv.current() == nil {
-		r.finishCaller(inv)
+		r.finishCallingTurn(inv)
 		if inv.busy.running > 0 {
 			inv.wait = inv.waitBeside(at)
 		}
@@ -56,7 +56,7 @@ func (r *run) openTurn(inv *invocation, at moment, ev *agent.Event) *turn {
 		inv.turn = t
 	}
 	if ev != nil {
-		inv.turn.response.learn(ev)
+		inv.turn.response.merge(ev)
 	}
 	return inv.turn
 }
@@ -66,15 +66,13 @@ func (t *turn) otherCall(call []byte) bool {
 	return t.hasOutput() && len(call) > 0 && t.response.id != "" && t.response.id != string(call)
 }
 
-// inCall reports whether the last turn belongs to a model call: a line of the call that
-// has no words looks like its start.
-func (inv *invocation) inCall(call []byte) bool {
-	t := inv.turn
+// isOf reports whether a turn, which may be nil, is known to belong to a model call.
+func (t *turn) isOf(call []byte) bool {
 	return t != nil && len(call) > 0 && t.response.id == string(call)
 }
 
-// learn records what an event states about the response.
-func (p *response) learn(ev *agent.Event) {
+// merge records what an event states about the response.
+func (p *response) merge(ev *agent.Event) {
 	if len(ev.ModelCallID) > 0 && string(ev.ModelCallID) != p.id {
 		p.id = string(ev.ModelCallID)
 	}
@@ -125,12 +123,12 @@ func (r *run) noteOutput(t *turn, at, began moment) {
 func (r *run) textEnd(inv *invocation, at moment, ev *agent.Event) {
 	t := inv.current()
 	if t == nil {
-		if caller := inv.callingTurn(); caller != nil && r.agent.TurnEnds {
-			caller.response.learn(ev)
+		if calling := inv.callingTurn(); calling != nil && r.agent.TurnEnds {
+			calling.response.merge(ev)
 		}
 		return
 	}
-	t.response.learn(ev)
+	t.response.merge(ev)
 	if ev.Known == agent.Stated { // the end of all that the model says, which may be calls only
 		r.noteOutput(t, at, moment{})
 	}
@@ -155,12 +153,12 @@ func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	if t == nil || ev.ModelCallID != nil && t.response.id != "" && t.response.id != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
-	t.response.learn(ev)
+	t.response.merge(ev)
 	if t == inv.callingTurn() {
 		if t.state == resumed { // it ended with text, not with a tool call
 			t.response.reason = cmp.Or(t.response.reason, "stop")
 		}
-		r.finishCaller(inv)
+		r.finishCallingTurn(inv)
 		if inv.state = working; ev.Final && inv.busy.running == 0 {
 			inv.state = idle
 		}
@@ -168,7 +166,7 @@ func (r *run) turnEnd(inv *invocation, at moment, ev *agent.Event) {
 	}
 	t.takeNotices(r)
 	if ev.Failed {
-		t.failure, _ = r.stream.capture.String(ev.Text)
+		t.status, _ = r.stream.capture.String(ev.Text)
 		t.httpStatus = httpStatus(ev)
 		r.closeTurn(inv, at, ev.Status)
 		return
@@ -184,7 +182,7 @@ func (r *run) endTurn(inv *invocation, at moment, errorType string) {
 	if t := inv.current(); t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
-	r.finishCaller(inv)
+	r.finishCallingTurn(inv)
 }
 
 // closeIdle ends the current turn, after which the agent was idle: what happened since
@@ -244,9 +242,9 @@ func (r *run) endOf(t *turn, at moment) moment {
 	return r.clock.after(t.start, at)
 }
 
-// finishCaller finishes the turn that ended with a tool call: the stream will not
+// finishCallingTurn finishes the turn that ended with a tool call: the stream will not
 // add to it.
-func (r *run) finishCaller(inv *invocation) {
+func (r *run) finishCallingTurn(inv *invocation) {
 	if t := inv.callingTurn(); t != nil {
 		if t.state == resumed {
 			t.end = r.endOf(t, t.lastOutput)
@@ -274,7 +272,7 @@ func (r *run) finishTurn(t *turn) {
 	t.events.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
-	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
+	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, request)
 	span.start, span.end = t.start, t.end
 	if t.end.at-t.start.at < shortestTurn {
 		span.start = span.start.inferred()
@@ -306,7 +304,7 @@ func (r *run) finishTurn(t *turn) {
 	}
 	span.errorType = t.errorType
 	if t.errorType != "" {
-		span.status = t.failure
+		span.status = t.status
 		if t.httpStatus != 0 {
 			a.int(semconv.HTTPResponseStatus, t.httpStatus)
 		}
@@ -344,20 +342,6 @@ func (t *turn) finishReason() string {
 		return "tool_call"
 	}
 	return "stop"
-}
-
-// label returns a model's name for use in a span's name, or "" if it may be
-// something else.
-func label(s string) string {
-	if len(s) > 64 {
-		return ""
-	}
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' {
-			return ""
-		}
-	}
-	return s
 }
 
 // delta handles a piece of text.
@@ -401,24 +385,21 @@ func (t *turn) message(r *run, kind textKind, at moment, ev *agent.Event) {
 	t.thinks = false
 	size := jsonscan.UnquotedLen(ev.Text)
 	t.said[kind].bytes += size
+	t.endText(r, kind, at) // another one
 	l := t.events
-	l.endPending(r)
-	l.resolve(r, t, kind)
-	l.speech.EndText()
-	at = l.makeRoom(r, t, at)
+	shown := l.makeRoom(r, t, at).at
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.addText(r, kind, kind.event(DeltasMessage), at.at, size, 1)
-	l.lastEvent = max(l.lastEvent, at.at)
-	l.resolve(r, t, kind)
-	l.speech.EndText()
+	l.addText(r, kind, kind.event(DeltasMessage), shown, size, 1)
+	l.lastEvent = max(l.lastEvent, shown)
+	t.endText(r, kind, at)
 	if ev.Final {
 		t.state = answered
 	}
 }
 
-// endText ends a text whose deltas came before.
+// endText ends a text, of which the turn may have none.
 func (t *turn) endText(r *run, kind textKind, at moment) {
 	t.thinks = t.thinks && kind != thinkingText
 	if t.hasOutput() {

@@ -22,7 +22,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/sessionlog"
 )
 
 const replayUsage = `replay traces recorded streams:
@@ -206,7 +205,7 @@ func (r *replayer) group(g recording.LogGroup) {
 	var sessions sessionLines
 	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.Logs) }
 	stats, err := r.trace(g.First, sessions.ended, outputs, func(err error) {
-		if failed, ok := errors.AsType[*sessionlog.Error](err); ok {
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
 	})

@@ -5,7 +5,6 @@ package content
 
 import (
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"github.com/spantee/spantee/mapping/redact"
@@ -41,16 +40,6 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 		return nil, fmt.Errorf("invalid content level %q (want none, details or full)", level)
 	}
 	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
-}
-
-// WithMax returns a Capture like c that cuts at maxBytes.
-func (c *Capture) WithMax(maxBytes int) *Capture {
-	if c == nil {
-		return nil
-	}
-	other := *c
-	other.max = maxBytes
-	return &other
 }
 
 // Full reports whether texts are captured, and not only details.
@@ -157,7 +146,7 @@ func suffix(s string, n int) int {
 // JSON captures a value as JSON. If it is longer than the maximum size of an attribute,
 // v becomes a cut copy.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	b := v.append(nil, math.MaxInt, c.max)
+	b := v.append(nil)
 	if len(b) > c.max {
 		var cut int
 		*v, cut = v.cut(c.max)
@@ -166,7 +155,7 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 			to.Lost += lost // not even a part of it fits
 			return
 		}
-		b = v.append(b[:0], math.MaxInt, c.max)
+		b = v.append(b[:0])
 	}
 	to.Add(key, string(b), lost)
 }

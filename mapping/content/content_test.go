@@ -30,7 +30,10 @@ func TestCutAlone(t *testing.T) {
 	var whole, cut, again content.Attributes
 	first, lost := c.Value(raw)
 	c.JSON(&whole, "arguments", &first, lost)
-	small := c.WithMax(40)
+	small, err := content.New(content.Full, 40, redactor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	v, lost := small.Value(raw)
 	for range 2 {
 		message := content.Messages(content.Message("assistant", []content.Value{content.ToolCallPart("call_1", "Edit", v)}, ""))

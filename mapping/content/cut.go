@@ -3,7 +3,7 @@ package content
 import (
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,85 +38,46 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 // members, the last first.
 func (v Value) cut(limit int) (short Value, lost int) {
 	const shortest = 16
-	low, high := shortest, limit // low is short enough, or as short as it gets
 	var b []byte
-	for low < high {
-		middle := (low + high + 1) / 2
-		if b = v.append(b[:0], middle, limit); len(b) <= limit {
-			low = middle
-		} else {
-			high = middle - 1
-		}
+	fits := func(longest, items int) bool {
+		short, lost = v.first(longest, &items)
+		b = short.append(b[:0])
+		return len(b) <= limit
 	}
-	short, lost = v.shorten(low)
-	full := short.size()
-	if full <= limit {
-		return short, lost
+	longest := shortest + sort.Search(max(0, limit-shortest), func(n int) bool { return !fits(shortest+n+1, math.MaxInt) })
+	if !fits(longest, math.MaxInt) { // not even without the ends of its strings
+		fits(longest, sort.Search(limit, func(n int) bool { return !fits(longest, n+1) }))
 	}
-	if left, ok := short.prune(limit); ok {
-		return short, lost + full - left
+	if len(b) > limit {
+		return fixedValue(Truncated), lost + len(b)
 	}
-	return fixedValue(Truncated), lost + full
+	return short, lost
 }
 
-// size returns how many bytes v takes.
-func (v *Value) size() int { return len(v.append(nil, math.MaxInt, math.MaxInt)) }
-
-// shorten returns a copy of v with all strings cut to longest, and how many bytes that
-// cuts.
-func (v Value) shorten(longest int) (short Value, lost int) {
+// first returns a copy of v with its strings cut to longest, and only so many items, the first
+// ones. lost is how many bytes that cuts.
+func (v Value) first(longest int, items *int) (short Value, lost int) {
 	if v.kind == text && !v.fixed {
 		n := shortened(v.text, longest)
 		lost = len(v.text) - n
 		v.text, v.open = v.text[:n], v.open || lost > 0
 	}
-	v.items = slices.Clone(v.items)
-	for i := range v.items {
-		var n int
-		v.items[i], n = v.items[i].shorten(longest)
+	all := v.items
+	v.items = nil
+	for _, item := range all {
+		if !v.fixed { // else it needs all of them
+			if *items == 0 {
+				v.open = v.open || !v.typed
+				lost += len(item.append(nil))
+				continue
+			}
+			*items--
+		}
+		item, n := item.first(longest, items)
+		v.items = append(v.items, item)
 		lost += n
 	}
 	return v, lost
-}
-
-// prune removes what does not fit into room. It returns the size of the rest, and
-// false if nothing fits.
-func (v *Value) prune(room int) (size int, ok bool) {
-	if v.kind < array {
-		size = v.size()
-		return size, size <= room
-	}
-	mark := 0
-	if !v.fixed && !v.typed && (v.open || v.size() > room) {
-		mark = len(`,"[truncated]":true`)
-		room -= mark
-	}
-	size = 2
-	kept := 0
-	for i := range v.items {
-		own := 0
-		if kept > 0 {
-			own++ // the comma
-		}
-		if v.kind == object {
-			own += len(appendQuoted(nil, v.items[i].name)) + 1
-		}
-		n, fits := v.items[i].prune(room - size - own)
-		if !fits || size+own+n > room {
-			if v.fixed {
-				return 0, false
-			}
-			continue
-		}
-		size += own + n
-		v.items[kept] = v.items[i]
-		kept++
-	}
-	v.open = v.open || kept < len(v.items) && mark > 0
-	if v.items = v.items[:kept]; v.open {
-		size = v.size()
-	}
-	return size, size <= room+mark
 }
 
 // Prefix returns the length of the longest prefix of s that has at most n bytes

@@ -231,7 +231,7 @@ func (vr *valueReader) take(escaped []byte) int {
 	n := min(len(escaped), vr.room, vr.max+margin)
 	if n < len(escaped) {
 		n = jsonscan.WholeEscapes(escaped, n)
-		vr.lost += jsonscan.UnquotedLenAfter(escaped, n)
+		vr.lost += jsonscan.UnquotedLen(escaped[n:])
 	}
 	vr.room -= n
 	return n

@@ -48,9 +48,6 @@ func (s *Segment) Cut() Piece {
 // Size returns the length of a piece, in bytes.
 func (p Piece) Size() int { return p.end - p.start }
 
-// Close stops keeping text: the rest of the segment is cut.
-func (s *Segment) Close() { s.over = true }
-
 // A Resolved segment is one that has ended.
 type Resolved struct {
 	capture *Capture

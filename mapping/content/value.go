@@ -70,35 +70,27 @@ func (v *Value) forget(secrets *strings.Replacer) {
 	}
 }
 
-// append appends v as JSON, with its strings cut to longest bytes. It may stop when there
-// are more than limit bytes.
-func (v *Value) append(b []byte, longest, limit int) []byte {
+// append appends v as JSON.
+func (v *Value) append(b []byte) []byte {
 	switch v.kind {
 	case literal:
 		return append(b, v.text...)
 	case text:
-		n := len(v.text)
-		if !v.fixed {
-			n = shortened(v.text, longest)
-		}
-		b = appendQuoted(b, v.text[:n])
-		if v.open || n < len(v.text) {
+		b = appendQuoted(b, v.text)
+		if v.open {
 			b = append(append(b[:len(b)-1], Truncated...), '"')
 		}
 		return b
 	}
 	b = append(b, brackets[v.kind][0])
 	for i := range v.items {
-		if len(b) > limit {
-			return b
-		}
 		if i > 0 {
 			b = append(b, ',')
 		}
 		if v.kind == object {
 			b = append(appendQuoted(b, v.items[i].name), ':')
 		}
-		b = v.items[i].append(b, longest, limit)
+		b = v.items[i].append(b)
 	}
 	if v.open {
 		if len(v.items) > 0 {

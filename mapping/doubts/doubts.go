@@ -4,6 +4,7 @@ package doubts
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -19,9 +20,8 @@ type Doubts struct {
 	noEnd         bool // the stream ended where the build ends a run, but does not say that it ended
 	commandFailed bool // the last shell command that ran to its end in the foreground
 
-	denied   int             // calls that were refused
-	deniedBy map[string]bool // ids of the calls that are counted because an approval was rejected
-	unnamed  int             // rejected approvals that name no call
+	denied   int      // calls that were refused
+	rejected []string // ids of those whose approvals were rejected, "" if an approval names none
 
 	Cut           int // lines that are parts of events
 	Ended         int // calls that have a result
@@ -127,29 +127,21 @@ func isDenial(call *agent.Tool) bool {
 
 // deny counts a call that was refused, unless its approval has counted it.
 func (d *Doubts) deny(call string) {
-	switch {
-	case d.deniedBy[call]:
-		delete(d.deniedBy, call)
-	case d.unnamed > 0:
-		d.unnamed--
-	default:
+	i := slices.IndexFunc(d.rejected, func(id string) bool { return id == call || id == "" })
+	if i < 0 {
 		d.denied++
+		return
 	}
+	d.rejected = slices.Delete(d.rejected, i, i+1)
 }
 
 // Rejected counts the call whose approval was rejected. The call may be printed, too.
 func (d *Doubts) Rejected(call string) {
 	d.denied++
-	switch {
-	case call == "":
-		d.unnamed++
-	case len(d.deniedBy) < maxDenied:
-		if d.deniedBy == nil {
-			d.deniedBy = map[string]bool{}
-		}
-		d.deniedBy[call] = true
+	if len(d.rejected) < maxRejected {
+		d.rejected = append(d.rejected, call)
 	}
 }
 
-// maxDenied is how many rejected calls are remembered until they are printed.
-const maxDenied = 2_000
+// maxRejected is how many rejected calls are remembered until they are printed.
+const maxRejected = 2_000

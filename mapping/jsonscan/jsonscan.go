@@ -271,12 +271,7 @@ func Unquote(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
 	}
-	return AppendUnquoted(make([]byte, 0, len(s)), s)
-}
-
-// AppendUnquoted appends what Unquote returns.
-func AppendUnquoted(out, s []byte) []byte {
-	at := 0
+	out, at := make([]byte, 0, len(s)), 0
 	for n := bytes.IndexByte(s, '\\'); n >= 0; n = bytes.IndexByte(s[at:], '\\') {
 		out, at = append(out, s[at:at+n]...), at+n
 		r, size := escape(s[at:])
@@ -289,13 +284,9 @@ func AppendUnquoted(out, s []byte) []byte {
 }
 
 // UnquotedLen returns how long a string is when unescaped.
-func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
-
-// UnquotedLenAfter is [UnquotedLen] without the first n bytes. n must not be inside an
-// escape.
-func UnquotedLenAfter(s []byte, n int) int {
-	length := len(s) - n
-	for at := n; ; {
+func UnquotedLen(s []byte) int {
+	length := len(s)
+	for at := 0; ; {
 		i := bytes.IndexByte(s[at:], '\\')
 		if i < 0 {
 			return length

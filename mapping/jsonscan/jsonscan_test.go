@@ -123,8 +123,8 @@ func FuzzUnquote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s []byte) {
 		got := Unquote(s)
-		if w := WholeEscapes(s, len(s)/2); len(Unquote(s[:w]))+UnquotedLenAfter(s, w) != UnquotedLen(s) {
-			t.Errorf("%q and %q are %d and %d bytes, want %d", s[:w], s[w:], len(Unquote(s[:w])), UnquotedLenAfter(s, w), UnquotedLen(s))
+		if w := WholeEscapes(s, len(s)/2); len(Unquote(s[:w]))+UnquotedLen(s[w:]) != UnquotedLen(s) {
+			t.Errorf("%q and %q are %d and %d bytes, want %d", s[:w], s[w:], len(Unquote(s[:w])), UnquotedLen(s[w:]), UnquotedLen(s))
 		}
 		if len(got) != UnquotedLen(s) {
 			t.Errorf("UnquotedLen(%q) = %d, unquote has %d bytes", s, UnquotedLen(s), len(got))

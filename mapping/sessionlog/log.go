@@ -107,14 +107,3 @@ func Group(logs []Log) (groups [][]Log) {
 	}
 	return groups
 }
-
-// A Error says why a log was not read to its end.
-type Error struct {
-	Path string
-	Err  error
-}
-
-func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
-
-// Unwrap returns why.
-func (e *Error) Unwrap() error { return e.Err }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -293,7 +294,7 @@ func (f *Follower) read(s *Session) {
 			f.do(s, Step{End: true})
 		}
 		s.Restart()
-	} else if failed := new(sessionlog.Error); errors.As(err, &failed) {
+	} else if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		f.fail(failed.Path, failed.Err)
 	}
 	if emitted {

@@ -197,7 +197,7 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 		}
 		if err != nil {
 			f.changed = false
-			return &sessionlog.Error{Path: f.Path, Err: err}
+			return &fs.PathError{Op: "open", Path: f.Path, Err: err}
 		}
 		defer in.Close()
 		if info, err := in.Stat(); err == nil {
@@ -215,7 +215,7 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 			case r.AtEnd():
 				p.file.changed = false
 				if r.Err() != nil {
-					failed = &sessionlog.Error{Path: p.file.Path, Err: r.Err()}
+					failed = &fs.PathError{Op: "read", Path: p.file.Path, Err: r.Err()}
 				}
 				continue
 			case r.Cut(): // the rest of the row is not written yet
