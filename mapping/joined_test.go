@@ -189,14 +189,19 @@ func TestCodexLogTimes(t *testing.T) {
 		return row(to, fmt.Sprintf(`"type":"event_msg","payload":{"type":"item_completed","item":{"type":"CommandExecution","id":%q,"command":["/bin/bash","-lc",%q],"exit_code":0},"started_at_ms":%d,"completed_at_ms":%d}`,
 			id, command, at(from).UnixMilli(), at(to).UnixMilli()))
 	}
-	log := row(0, `"type":"session_meta","payload":{"id":"`+thread+`"}`) + ran("call_0", "make a", -9, -8) +
-		row(2, `"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{}","call_id":"call_1"}`) + ran("call_1", "make a", 3, 5)
+	asked := func(seconds float64) string {
+		return row(seconds, `"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"make a\"}","call_id":"call_1"}`)
+	}
+	log := row(0, `"type":"session_meta","payload":{"id":"`+thread+`"}`) + ran("call_0", "make a", -9, -8)
 	for name, c := range map[string]struct {
 		log  string
 		want []string
 	}{
-		"with its log": {log, []string{"execute_tool shell make 3.000-5.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-2.000"}},
-		"alone":        {"", []string{"execute_tool shell make 6.000-8.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-6.000"}},
+		"with its log":                {log + asked(2) + ran("call_1", "make a", 3, 5), []string{"execute_tool shell make 3.000-5.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-2.000"}},
+		"began with its call":         {log + asked(2) + ran("call_1", "make a", 2.14, 5), []string{"execute_tool shell make 2.000-5.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-2.000"}},
+		"its item is not written yet": {log + asked(5.8), []string{"execute_tool shell make 5.800-8.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-5.800"}},
+		"printed late, or waited":     {log + asked(5), []string{"execute_tool shell make 6.000-8.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-6.000"}},
+		"alone":                       {"", []string{"execute_tool shell make 6.000-8.000", "execute_tool shell make 7.000-9.000", "chat gpt-5 1.000-6.000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

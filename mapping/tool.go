@@ -144,7 +144,9 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	}
 	missing := t == nil
 	if ev.Start != 0 {
-		start = earlier(r.stated(ev.Start), end)
+		if start = earlier(r.stated(ev.Start), end); ev.Start == ev.Asked {
+			start.known = agent.Stamped // by the line that asked for it
+		}
 	} else if missing && start.at < end.at && inv.busy.running == 0 && inv.ran(start.at) { // printed after the calls that it ran beside
 		start, end = start.inferred(), end.inferred()
 	}

@@ -21,7 +21,7 @@ var codex = Agent{
 	Packages: []string{"@openai/codex"},
 	Provider: "openai",
 	objects: func() objectDecoder {
-		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}, timed: map[string]bool{}}
+		return &codexDecoder{used: map[string]Usage{}, running: map[string]Instant{}, timed: map[string]bool{}}
 	},
 	Joined: &codexLog,
 	resume: []string{"resume"},
@@ -50,17 +50,18 @@ var codex = Agent{
 type codexDecoder struct {
 	lineOf[codexLine, *codexLine]
 	thread  []byte
-	came    Instant          // when the thread's first line came
-	process Instant          // when its process was started, 0 if that is not known
-	resumes bool             // to go on with a thread
-	agents  bool             // the thread has started sub-agents, whose tokens it does not state
-	own     *Usage           // of the run's thread, nil if it is not known
-	used    map[string]Usage // by thread, so far: a thread reports its total
-	running map[string]bool  // items that have not completed
-	timed   map[string]bool  // calls of the session log whose times a call has got
-	begun   bool             // a run has begun and not ended
-	worked  bool             // and has had an item
-	early   held             // notices, until the next run begins or ends
+	came    Instant            // when the thread's first line came
+	process Instant            // when its process was started, 0 if that is not known
+	resumes bool               // to go on with a thread
+	agents  bool               // the thread has started sub-agents, whose tokens it does not state
+	own     *Usage             // of the run's thread, nil if it is not known
+	used    map[string]Usage   // by thread, so far: a thread reports its total
+	running map[string]Instant // items that have not completed: when their starts were printed
+	printed Instant            // when the start of the item was that completed last
+	timed   map[string]bool    // calls of the session log whose times a call has got
+	begun   bool               // a run has begun and not ended
+	worked  bool               // and has had an item
+	early   held               // notices, until the next run begins or ends
 }
 
 func (d *codexDecoder) Flush(_ int, dst []Event) []Event { return d.early.take(dst) }
@@ -79,9 +80,10 @@ func (d *codexDecoder) events(dst []Event) []Event {
 	from := len(dst)
 	switch l.Kind {
 	case ToolStart:
-		d.running[string(l.ID)] = true
+		d.running[string(l.ID)] = l.Arrival
 		d.agents = d.agents || bytes.HasPrefix(l.itemType, []byte("collab"))
 	case ToolEnd:
+		d.printed = d.running[string(l.ID)]
 		delete(d.running, string(l.ID))
 	case RunEnd:
 		dst = d.endTurn(d.early.take(dst))

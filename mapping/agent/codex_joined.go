@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 
@@ -46,20 +47,38 @@ func (d *codexDecoder) time(end *Event, session string, since Instant, log func(
 	logs := newCodexLogDecoder()
 	decoder := Decoder{Agent: &codexLog, objectDecoder: logs}
 	asked := map[string]Instant{}
+	var call []byte // the first one of such a command that has no times yet
 	for row := range bytes.Lines(rows[max(0, len(rows)-logTail):]) {
 		decoder.Decode(Line{Text: row}, nil)
 		l := &logs.line
-		switch {
-		case string(l.subtype) == "function_call":
+		own := l.tool().ArgumentFacts.Find(semconv.ProcessCommandLine)
+		matches := own != nil && runs(command.Text, own.Text)
+		if string(l.subtype) == "function_call" {
 			asked[string(l.ToolCallID)] = l.Time
-		case string(l.subtype) == "item_completed" && since <= l.Start && l.Start < l.completed && !d.timed[string(l.ID)]:
-			if own := l.tool().ArgumentFacts.Find(semconv.ProcessCommandLine); own != nil && bytes.Contains(command.Text, own.Text) {
-				end.Start, end.End, end.Asked = l.Start, l.completed, asked[string(l.ID)]
-				remember(d.timed, l.ID, true)
-				return
+			if call == nil && matches && since <= l.Time && !d.timed[string(l.ToolCallID)] {
+				call = bytes.Clone(l.ToolCallID)
 			}
 		}
+		if string(l.subtype) == "item_completed" && matches && since <= l.Start && l.Start <= l.completed && !d.timed[string(l.ID)] {
+			call, end.Start, end.End = bytes.Clone(l.ID), l.Start, l.completed
+			break
+		}
 	}
+	remember(d.timed, call, true)
+	if end.Asked = asked[string(call)]; end.Asked != 0 && cmp.Or(end.Start, d.printed)-end.Asked <= codexStartup {
+		end.Start = end.Asked
+	}
+}
+
+// codexStartup is how long after a call Codex says at most that the call's command has begun. It
+// waits for 150 ms whether the command fails at once.
+const codexStartup = 300 * Milliseconds
+
+// runs reports whether a command line is a command, or a shell's that runs it.
+func runs(line, command []byte) bool {
+	const quotes = "'\"\\"
+	before, ok := bytes.CutSuffix(bytes.TrimRight(line, quotes), bytes.TrimRight(command, quotes))
+	return ok && (len(before) == 0 || bytes.ContainsAny(before[len(before)-1:], " "+quotes))
 }
 
 // complete implements [completer]. The thread states its total, also of earlier processes, and

@@ -106,6 +106,7 @@ type codexCall struct {
 	id      []byte
 	script  bool    // which makes calls itself
 	outcome Tool    // what was reported of it besides its output
+	asked   Instant // by its row
 	began   Instant // by its item, 0 if that has no time
 	ended   Instant
 	started []*codexThread // the sub-agents that it started
@@ -566,7 +567,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	if len(ev.ID) == 0 {
 		ev.Kind, ev.ID = ToolCall, l.ID
 	} else if len(t.calls) < maxSessions {
-		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID), script: len(l.custom) > 0 && string(name) == "exec"})
+		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID), asked: l.Time, script: len(l.custom) > 0 && string(name) == "exec"})
 	}
 	return append(dst, ev)
 }
@@ -605,7 +606,11 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
 		}
-		if call.began > 0 && call.began < call.ended && call.ended <= ev.Time { // its rows are written earlier, and later
+		switch { // its rows are written earlier, and later
+		case call.began == 0 || call.ended > ev.Time:
+		case call.began-call.asked <= codexStartup:
+			ev.Start, ev.End, ev.Asked = call.asked, call.ended, call.asked
+		case call.began < call.ended:
 			ev.Start, ev.End = call.began, call.ended
 		}
 		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
