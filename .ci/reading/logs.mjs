@@ -356,7 +356,8 @@ function codexCall(run, kind, p, at) {
     const code = /(?:^|\n)(?:Process exited with code|Exit code:) (-?\d+)|"exit_code": ?(-?\d+)/.exec(said);
     const refused = /rejected by user|^(?:Wall time: .*\n)?aborted by user|^unsupported custom tool call|^Script failed/.test(said);
     Object.assign(call, { end: at, failed: call.broken || refused || Number(code?.[1] ?? code?.[2] ?? 0) !== 0, made: said });
-    if (call.own?.end <= at) Object.assign(call, call.own); // its own clock beats the rows around it
+    // Its own clock beats the rows around it, but Codex waits for 150 ms before it says that a command has begun.
+    if (call.own?.end <= at) Object.assign(call, call.own.start - call.start <= 300 ? { end: call.own.end } : call.own);
   }
 }
 
