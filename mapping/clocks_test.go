@@ -293,3 +293,21 @@ func TestAbsurdStatedTime(t *testing.T) {
 		t.Errorf("%d recordings have such times", tried)
 	}
 }
+
+// A call that says that it began after its end was printed is marked.
+func TestStatedStartAfterTheEnd(t *testing.T) {
+	in := fixtures(t)["../testdata/opencode/plain"]
+	start := regexp.MustCompile(`"time":\{"start":\d+`)
+	spans, _ := feed{}.spans(t, start.ReplaceAll(in, []byte(`"time":{"start":1790931999999`)))
+	calls := 0
+	for _, s := range spans {
+		if strings.HasPrefix(s.Name, "execute_tool") {
+			if calls++; !attr(s, "spantee.time.estimated").GetBoolValue() {
+				t.Errorf("%s is not marked", s.Name)
+			}
+		}
+	}
+	if calls == 0 {
+		t.Error("no calls")
+	}
+}

@@ -4,7 +4,7 @@
 //
 //	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
-// The files of that flow, in order, are mapper, input, lines, detect, sessions, run, root,
+// The files of that flow, in order, are mapper, input, lines, cutline, detect, sessions, run, root,
 // tool, turn, deltas, emit, timeline, account, stream, span and wire. timeline declares the
 // types run, invocation, turn and tool. moment, clock and begin say when something happened. A
 // recording goes that way twice, see survey. The other files serve one of these.

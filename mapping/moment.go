@@ -4,17 +4,20 @@ import "github.com/spantee/spantee/mapping/agent"
 
 // A moment is an instant and how it is known. A clock makes moments from an event: run.place that of
 // its line, run.stated those of other times that it has. The others are computed from these: by
-// the functions here, and where nobody knows when a run began (begin.go). A span is marked as estimated if one of its two moments is inferred, and for no
-// other reason (span.encode). A moment is inferred
+// the functions here, and where nobody knows when a run began (begin.go). A span is marked as
+// estimated if one of its two moments is inferred, and for no other reason (span.encode). A moment
+// is inferred
 //
+//   - if the agent's decoder says so of an event (Event.Known),
 //   - if the clock cannot know it, see the table at clock,
 //   - if the order of events has moved it far (movedTo),
 //   - if it was chosen between two others (between), or
 //   - if it only says what a line allows: whoever calls inferred has the reason beside it.
 //
-// A new source of a start is a time in an [agent.Event]: Start at the end of a call (toolEnd,
-// toolCall), at a request (asks) or at a text, of which it is the first chunk (message); or the
-// Length of a call. The line that only says that a call has begun has Time for it.
+// A new source of a start is a time that the agent's decoder (agent/AGENT.go) reads into an
+// [agent.Event]: Start at the end of a call (toolEnd, toolCall), at a request (asks) or at a text,
+// of which it is the first chunk (message); or the Length of a call. The line that only says that a
+// call has begun has Time for it.
 type moment struct {
 	at    instant
 	known agent.Known

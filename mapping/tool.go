@@ -144,7 +144,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at moment, last instant)
 	}
 	missing := t == nil
 	if ev.Start != 0 {
-		if start = earlier(r.stated(ev.Start), end); ev.Start == ev.Asked {
+		if start = r.stated(ev.Start).notAfter(end.at); ev.Start == ev.Asked {
 			start.known = agent.Stamped // by the line that asked for it
 		}
 	} else if missing && start.at < end.at && inv.busy.running == 0 && inv.ran(start.at) { // printed after the calls that it ran beside
@@ -235,7 +235,7 @@ func (r *run) correctStart(t *tool, start moment) {
 func (r *run) toolCall(inv *invocation, ev *agent.Event, at moment) {
 	start := at
 	if ev.Start != 0 {
-		start = earlier(r.stated(ev.Start), at)
+		start = r.stated(ev.Start).notAfter(at.at)
 	}
 	script := r.tools[string(ev.ToolCallID)]
 	if script != nil {

@@ -197,7 +197,7 @@ const (
 const (
 	TimeStart     = "spantee.time.start"     // how its start is known: stated, printed or inferred
 	TimeEnd       = "spantee.time.end"       // how its end is known
-	TimeEstimated = "spantee.time.estimated" // its start or end was inferred
+	TimeEstimated = "spantee.time.estimated" // its start or end was inferred: see moment in package mapping
 	StartMissing  = "spantee.start_missing"  // the stream has an end without a start, or the run that began was evicted
 	Truncated     = "spantee.truncated_bytes"
 	TurnNumber    = "spantee.turn" // from 1
