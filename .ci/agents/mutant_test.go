@@ -47,7 +47,7 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	m.events = events
-`, within: "if ev.Kind == agent.ToolEnd {\nm.sessions.dispatch(a, ev) // and not from the session's log\ncontinue\n}\n"},
+`, within: "if ev.Kind == agent.ToolEnd {\nm.sessions.dispatch(m.sessions.find(a, ev.Session), ev) // and not from the session's log\ncontinue\n}\n"},
 	} {
 		t.Run(mutant.name, func(t *testing.T) {
 			text := strings.Replace(string(source), loop, mutant.before+loop+mutant.within, 1)
