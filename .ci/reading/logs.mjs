@@ -332,7 +332,9 @@ function codexItem(run, { item, started_at_ms: start, completed_at_ms: end }, at
   const failed = ['failed', 'declined'].includes(item.status) || (item.exit_code ?? 0) !== 0 || (item.error ?? null) !== null;
   const own = run.calls.find((c) => c.id === item.id);
   const running = run.calls.filter((c) => c.end === null), script = running.findLast((c) => c.script);
-  if (own) Object.assign(own, { broken: own.broken || failed, own: { start, end } });
+  // Codex waits for 150 ms before it says that a command has begun.
+  const begun = item.command !== undefined && own && start - own.start <= 300 ? own.start : start;
+  if (own) Object.assign(own, { broken: own.broken || failed, own: { start: begun, end } });
   if (own || (!script && running.length > 0 && item.tool === 'spawn_agent')) return;
   if (script) script.makes += 1;
   const by = script ? script.id : null;
@@ -356,8 +358,7 @@ function codexCall(run, kind, p, at) {
     const code = /(?:^|\n)(?:Process exited with code|Exit code:) (-?\d+)|"exit_code": ?(-?\d+)/.exec(said);
     const refused = /rejected by user|^(?:Wall time: .*\n)?aborted by user|^unsupported custom tool call|^Script failed/.test(said);
     Object.assign(call, { end: at, failed: call.broken || refused || Number(code?.[1] ?? code?.[2] ?? 0) !== 0, made: said });
-    // Its own clock beats the rows around it, but Codex waits for 150 ms before it says that a command has begun.
-    if (call.own?.end <= at) Object.assign(call, call.own.start - call.start <= 300 ? { end: call.own.end } : call.own);
+    if (call.own?.end <= at) Object.assign(call, call.own); // its own clock beats the rows around it
   }
 }
 

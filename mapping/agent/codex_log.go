@@ -105,6 +105,7 @@ type codexThread struct {
 type codexCall struct {
 	id      []byte
 	script  bool    // which makes calls itself
+	spawns  bool    // it starts a sub-agent
 	outcome Tool    // what was reported of it besides its output
 	asked   Instant // by its row
 	began   Instant // by its item, 0 if that has no time
@@ -362,8 +363,8 @@ func (d *codexLogDecoder) newThread() *codexThread {
 	}
 	if parent := d.threads[string(l.parent)]; parent != nil {
 		t.session, t.call = parent.session, append([]byte("thread "), t.id...)
-		call := parent.callInFlight(parent.spawned[string(t.id)])
-		if call != nil {
+		call := parent.called(parent.spawned[string(t.id)])
+		if call = cmp.Or(call, parent.spawning(), parent.callInFlight(nil)); call != nil {
 			t.call, call.started = call.id, append(call.started, t)
 		}
 	}
@@ -385,6 +386,18 @@ func (t *codexThread) callInFlight(id []byte) *codexCall {
 // called returns the call in flight with this id, nil if there is none.
 func (t *codexThread) called(id []byte) *codexCall {
 	return t.newestCall(func(call *codexCall) bool { return bytes.Equal(call.id, id) })
+}
+
+// spawning returns the oldest call in flight whose sub-agent has no rows yet, nil if there is none.
+// Such calls run one after the other, and a sub-agent's first row comes before that of its call's
+// item.
+func (t *codexThread) spawning() *codexCall {
+	for i := range t.calls {
+		if call := &t.calls[i]; call.spawns && len(call.started) == 0 {
+			return call
+		}
+	}
+	return nil
 }
 
 // script returns the script that runs, nil if none does.
@@ -567,7 +580,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	if len(ev.ID) == 0 {
 		ev.Kind, ev.ID = ToolCall, l.ID
 	} else if len(t.calls) < maxSessions {
-		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID), asked: l.Time, script: len(l.custom) > 0 && string(name) == "exec"})
+		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID), asked: l.Time, script: len(l.custom) > 0 && string(name) == "exec", spawns: bytes.HasSuffix(name, []byte("spawn_agent"))})
 	}
 	return append(dst, ev)
 }
@@ -606,12 +619,10 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
 		}
-		switch { // its rows are written earlier, and later
-		case call.began == 0 || call.ended > ev.Time:
-		case call.began-call.asked <= codexStartup:
-			ev.Start, ev.End, ev.Asked = call.asked, call.ended, call.asked
-		case call.began < call.ended:
-			ev.Start, ev.End = call.began, call.ended
+		if call.began > 0 && call.began < call.ended && call.ended <= ev.Time { // its rows are written earlier, and later
+			if ev.Start, ev.End = call.began, call.ended; call.began == call.asked {
+				ev.Asked = call.asked
+			}
 		}
 		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
 		if c.ErrorType == "" {
@@ -726,7 +737,9 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	switch {
 	case own != nil:
 		own.end(l.Tool)
-		own.began, own.ended = l.Start, l.completed
+		if own.began, own.ended = l.Start, l.completed; string(l.itemType) == "command_execution" && own.began-own.asked <= codexStartup {
+			own.began = own.asked
+		}
 	case script == nil && spawn:
 		own = t.callInFlight(nil)
 	}
