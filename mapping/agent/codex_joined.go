@@ -48,31 +48,41 @@ func (d *codexDecoder) time(end *Event, session string, since Instant, log func(
 	decoder := Decoder{Agent: &codexLog, objectDecoder: logs}
 	asked := map[string]Instant{}
 	var call []byte // the first one of such a command that has no times yet
+	matches := func() bool {
+		own := logs.line.tool().ArgumentFacts.Find(semconv.ProcessCommandLine)
+		return own != nil && runs(command.Text, own.Text)
+	}
 	for row := range bytes.Lines(rows[max(0, len(rows)-logTail):]) {
 		decoder.Decode(Line{Text: row}, nil)
 		l := &logs.line
-		own := l.tool().ArgumentFacts.Find(semconv.ProcessCommandLine)
-		matches := own != nil && runs(command.Text, own.Text)
 		if string(l.subtype) == "function_call" {
 			asked[string(l.ToolCallID)] = l.Time
-			if call == nil && matches && since <= l.Time && !d.timed[string(l.ToolCallID)] {
+			if call == nil && since <= l.Time && !d.timed[string(l.ToolCallID)] && matches() {
 				call = bytes.Clone(l.ToolCallID)
 			}
-		}
-		if string(l.subtype) == "item_completed" && matches && since <= l.Start && l.Start <= l.completed && !d.timed[string(l.ID)] {
+		} else if string(l.subtype) == "item_completed" && since <= l.Start && l.Start <= l.completed && !d.timed[string(l.ID)] && matches() {
 			call, end.Start, end.End = bytes.Clone(l.ID), l.Start, l.completed
 			break
 		}
 	}
+	if call == nil {
+		return
+	}
 	remember(d.timed, call, true)
-	if end.Asked = asked[string(call)]; end.Asked != 0 && cmp.Or(end.Start, d.printed)-end.Asked <= codexStartup {
-		end.Start = end.Asked
+	end.Asked = asked[string(call)]
+	if start := commandStart(cmp.Or(end.Start, d.printed), end.Asked); start == end.Asked {
+		end.Start = start
 	}
 }
 
-// codexStartup is how long after a call Codex says at most that the call's command has begun. It
-// waits for 150 ms whether the command fails at once.
-const codexStartup = 300 * Milliseconds
+// commandStart returns when a command began that Codex says began then: with the row of its call, if
+// that is shortly before. Codex waits for 150 ms whether a command fails at once.
+func commandStart(began, asked Instant) Instant {
+	if began-asked <= 300*Milliseconds {
+		return asked
+	}
+	return began
+}
 
 // runs reports whether a command line is a command, or a shell's that runs it.
 func runs(line, command []byte) bool {

@@ -737,8 +737,8 @@ func (d *codexLogDecoder) completed(t *codexThread, dst []Event) []Event {
 	switch {
 	case own != nil:
 		own.end(l.Tool)
-		if own.began, own.ended = l.Start, l.completed; string(l.itemType) == "command_execution" && own.began-own.asked <= codexStartup {
-			own.began = own.asked
+		if own.began, own.ended = l.Start, l.completed; string(l.itemType) == "command_execution" {
+			own.began = commandStart(l.Start, own.asked)
 		}
 	case script == nil && spawn:
 		own = t.callInFlight(nil)
