@@ -489,8 +489,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "system.notification":
 		if l.Kind, l.Parent = Notice, nil; l.notice == "shell_completed" {
-			l.Kind, l.Wakes = TaskEnd, true
-			l.shellEnded()
+			l.Wakes = true
+			l.endTask()
 		}
 	case "session.idle":
 		l.Kind, d.final = Notice, d.answer != nil
@@ -955,24 +955,17 @@ func (l *copilotLine) finishTool() {
 	if !l.success {
 		c.ErrorText = l.fault
 	}
-	text := resultText(c.Result)
 	if l.ExitCode.Known {
 		c.exited(l.ExitCode.Code)
 	} else if l.success {
+		text := resultText(c.Result)
 		c.exitedAsMarked(text)
-	}
-	if shell, ok := bytes.CutPrefix(text, []byte("<command started in background with shellId: ")); ok {
-		c.Background, c.Task = true, bytes.TrimSuffix(shell, []byte(">"))
-		c.OutcomeFacts.bool(semconv.ToolIsBackground)
+		if shell, ok := bytes.CutPrefix(text, []byte("<command started in background with shellId: ")); ok {
+			c.Background, c.Task = true, bytes.TrimSuffix(shell, []byte(">"))
+			c.OutcomeFacts.bool(semconv.ToolIsBackground)
+		}
 	}
 	c.finish()
-}
-
-// shellEnded reads how a command ended that ran in the background.
-func (l *copilotLine) shellEnded() {
-	if l.Status = "success"; l.ExitCode.Code != 0 {
-		l.Status, l.Failed = "error", true
-	}
 }
 
 func (l *copilotLine) permission(r *jsonscan.Reader) {

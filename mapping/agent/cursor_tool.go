@@ -275,7 +275,6 @@ func readMatches(r *jsonscan.Reader, outcome *Facts, depth int) {
 // {"taskId":..,"runtimeMs":..,"exitCode":..}.
 func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 	a := &l.awaited
-	a.Kind, a.Status = TaskEnd, "success"
 	for key := range r.Members() {
 		switch string(key) {
 		case "taskId":
@@ -287,11 +286,9 @@ func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 				continue
 			}
 			l.Tool.OutcomeFacts.int(semconv.ProcessExitCode, a.ExitCode.Code)
-			if a.ExitCode.Code != 0 {
-				a.Status, a.Failed = "error", true
-			}
 		}
 	}
+	a.endTask()
 }
 
 // appendAwaited appends the end of background work that a tool waited for: its

@@ -131,6 +131,13 @@ func (ev *Event) inferIf(guess bool) {
 	}
 }
 
+// endTask makes the event the end of background work with its exit code.
+func (ev *Event) endTask() {
+	if ev.Kind, ev.Status = TaskEnd, "success"; ev.ExitCode.Code != 0 {
+		ev.Status, ev.Failed = "error", true
+	}
+}
+
 // Kept returns a copy of an event that outlives its line.
 func (ev *Event) Kept() Event {
 	kept := *ev
