@@ -354,7 +354,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	say := func(when bool, format string, args ...any) {
+	lineIf := func(when bool, format string, args ...any) {
 		if when {
 			r.line(format, args...)
 		}
@@ -365,15 +365,15 @@ func (r *reporter) print(o result, hasDestination bool) {
 			r.nameRun(run)
 		}
 		more := r.ended - len(r.waiting)
-		say(more > 0 && len(r.waiting) > 0, "and %s (--summary names them all)", count(more, "more trace"))
+		lineIf(more > 0 && len(r.waiting) > 0, "and %s (--summary names them all)", count(more, "more trace"))
 		others := o.stats
 		others.BadLines = 0 // said below
 		odd := oddLines(others)
-		say(odd != "", "%s", odd)
-		say(d.Earlier.Delivered > 0, "%s of earlier runs delivered", count(d.Earlier.Delivered, "span"))
+		lineIf(odd != "", "%s", odd)
+		lineIf(d.Earlier.Delivered > 0, "%s of earlier runs delivered", count(d.Earlier.Delivered, "span"))
 	}
 	why := cmp.Or(o.unprotected, d.Unprotected)
-	say(why != nil && (r.verbose || errors.As(why, new(*spool.Untrusted))), "crash protection was unavailable: %v", why)
+	lineIf(why != nil && (r.verbose || errors.As(why, new(*spool.Untrusted))), "crash protection was unavailable: %v", why)
 	for _, p := range r.problems {
 		r.line("%s", p)
 	}
@@ -385,7 +385,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 		r.line("tracing stopped early: %v%s", o.failure, lost)
 	}
 	untraced := r.untraced(o, hasDestination)
-	say(untraced != "", "%s", untraced)
+	lineIf(untraced != "", "%s", untraced)
 	undelivered := r.undelivered(d)
 	if o.metrics != nil {
 		fate := "; metrics lost"
@@ -394,16 +394,16 @@ func (r *reporter) print(o result, hasDestination bool) {
 		}
 		undelivered = cmp.Or(undelivered, "metrics not delivered: "+withHint(o.metrics)) + fate // usually for the same reason
 	}
-	say(undelivered != "", "%s", undelivered)
-	say(d.SetAside > 0, "%s in the spool set aside unread (spantee spool shows why)", count(d.SetAside, "file"))
-	say(d.Earlier.Dropped > 0, "%s of earlier runs dropped: evicted for lack of room, or rejected by the receiver (spantee spool shows what is left)", count(d.Earlier.Dropped, "span"))
+	lineIf(undelivered != "", "%s", undelivered)
+	lineIf(d.SetAside > 0, "%s in the spool set aside unread (spantee spool shows why)", count(d.SetAside, "file"))
+	lineIf(d.Earlier.Dropped > 0, "%s of earlier runs dropped: evicted for lack of room, or rejected by the receiver (spantee spool shows what is left)", count(d.Earlier.Dropped, "span"))
 	for _, types := range byAgent(r.unknown) {
 		r.line("%s", drift(types))
 	}
-	say(o.stats.EvictedRuns > 0, "%s ended early: too many at once", count(o.stats.EvictedRuns, "run"))
-	say(o.stats.Runs > 0 && o.stats.BadLines > 0, "%s", badLines(o.stats))
-	say(r.doubtful > 0, "%s", r.doubted())
-	say(r.unusual != "", "%s", r.unusual)
+	lineIf(o.stats.EvictedRuns > 0, "%s ended early: too many at once", count(o.stats.EvictedRuns, "run"))
+	lineIf(o.stats.Runs > 0 && o.stats.BadLines > 0, "%s", badLines(o.stats))
+	lineIf(r.doubtful > 0, "%s", r.doubted())
+	lineIf(r.unusual != "", "%s", r.unusual)
 }
 
 func (r *reporter) describe(run mapping.Run) string {

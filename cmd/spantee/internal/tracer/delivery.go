@@ -9,11 +9,10 @@ import (
 
 // A Delivery is the Consumer that sends spans.
 type Delivery struct {
-	*exporter.Exporter
-
-	Sampled func(trace.TraceID) bool // whether a trace is sent; nil if all are
-	Resumed bool                     // another process will go on with the open spans
-	Metrics func(*Snapshot) []byte   // that a killed process would lose; nil if there are none
+	Exporter *exporter.Exporter
+	Sampled  func(trace.TraceID) bool // whether a trace is sent; nil if all are
+	Resumed  bool                     // another process will go on with the open spans
+	Metrics  func(*Snapshot) []byte   // that a killed process would lose; nil if there are none
 
 	ended []*spool.Span // of the current piece
 }
@@ -42,5 +41,5 @@ func (d *Delivery) Piece(open *Snapshot) (unprotected error) {
 	}
 	ended := d.ended
 	d.ended = nil
-	return d.Export(ended, snapshot)
+	return d.Exporter.Export(ended, snapshot)
 }
