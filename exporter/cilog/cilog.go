@@ -36,8 +36,11 @@ type place string
 
 const (
 	anywhere  place = ``
-	lineStart place = `(?:^|\r)(?:\s|` + unseen + `)*`
+	lineStart place = `(?:^|\r)(?:` + space + `|` + unseen + `)*`
 )
+
+// space matches Unicode's white space, which GitHub's runner trims; RE2's \s knows ASCII's only.
+const space = `[\s\v\x{85}\p{Z}]`
 
 // unseen matches colors and characters without a width: some systems compare without them.
 const unseen = `\x1b\[[0-9;?]*[A-Za-z]|[\p{Mn}\p{Me}\p{Cf}\x{115F}\x{1160}\x{3164}\x{FFA0}]`

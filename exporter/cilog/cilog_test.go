@@ -52,6 +52,7 @@ var commands = map[string][]string{
 	},
 	"GitHub Actions": {
 		"::add-mask::x", "  ::set-output name=a::b", "\t::error file=x::y", "::stop-commands::z", "::::", "##[add-path]/tmp", "it ran ##[set-env name=PATH]/tmp",
+		"\u2004::error::y", "\u00a0\v\u0085::error::y", "\u2028 \u200b::error::y",
 		"\u200b::error::y", "one\n::error::two", "status\r::error::y", "\r\x1b[2K::error::y",
 	},
 	"GitLab":    {"section_start:1:x\r\x1b[0K", "go section_end:1:x", "\x1b[0Ksection_start:1:x[collapsed=true]", "section_section_start:1:x"},
