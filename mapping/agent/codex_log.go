@@ -353,7 +353,7 @@ func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
 // newThread returns the thread that a rollout's first row describes.
 func (d *codexLogDecoder) newThread() *codexThread {
 	l := &d.line
-	t := &codexThread{id: bytes.Clone(l.ID), copied: len(l.parent)+len(l.fork) > 0, spawned: map[string][]byte{}}
+	t := &codexThread{id: bytes.Clone(l.ID), copied: len(l.parent)+len(l.fork) > 0, spawned: map[string][]byte{}, over: map[string]bool{}}
 	if string(l.typ) != "session_meta" { // whose it is is not known
 		t.id = nil
 	}
