@@ -12,11 +12,11 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 
-	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/standstill"
 )
 
 func TestMain(m *testing.M) {
-	spool.Used = func() time.Duration { return 0 } // the tests' clock does not follow the processor's
+	standstill.Used = func() time.Duration { return 0 } // the tests' clock does not follow the processor's
 	goleak.VerifyTestMain(m)
 }
 

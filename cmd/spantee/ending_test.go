@@ -13,6 +13,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/standstill"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -47,6 +48,9 @@ func TestOneDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				used := standstill.Used
+				standstill.Used = func() time.Duration { return 0 } // the test's clock does not follow the processor's
+				defer func() { standstill.Used = used }()
 				stderr := fullPipe{make(chan struct{})}
 				defer close(stderr.emptied)
 				const timeout = time.Minute

@@ -18,9 +18,6 @@ func onDisk(call string) {
 	}
 }
 
-// Used is [standstill.Used], except in tests with a clock of their own.
-var Used = standstill.Used
-
 // ErrFrozen means that the disk did not answer. The call goes on in the background, and may
 // still succeed.
 var ErrFrozen = errors.New("the disk did not answer in time")
@@ -73,7 +70,7 @@ func Await[T any](f func() (T, error)) (result T, err error) {
 		result, err := f()
 		answers <- answer{result, err}
 	}()
-	watch := standstill.Watch{Used: Used}
+	var watch standstill.Watch
 	for all, waited := 0, 0; waited < idleSteps && all < maxSteps; all++ {
 		select {
 		case a := <-answers:

@@ -12,10 +12,12 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/standstill"
 )
 
 func TestMain(m *testing.M) {
-	Used = func() time.Duration { return 0 } // the tests' clock does not follow the processor's
+	standstill.Used = func() time.Duration { return 0 } // the tests' clock does not follow the processor's
 	if child := os.Getenv("SPOOL_TEST_CHILD"); child != "" {
 		children[child]()
 		os.Exit(0)

@@ -4,12 +4,12 @@ package standstill
 
 import "time"
 
+// Used returns how long the process's threads have computed and, on Linux, waited for a
+// processor. Tests with a clock of their own replace it.
+var Used = used
+
 // A Watch looks at the process in steps, while something is waited for.
 type Watch struct {
-	// Used returns how long the process's threads have computed and waited for a processor so
-	// far: the function of that name, except in tests.
-	Used func() time.Duration
-
 	last time.Duration
 	at   time.Time
 }
@@ -26,7 +26,7 @@ const (
 // first step nothing is known, so that short waits, which are the most, cost nothing: it counts
 // as still. Where the system does not tell how long threads wait for a processor, a look that comes late does.
 func (w *Watch) Still(step time.Duration) bool {
-	used, now := w.Used(), time.Now()
+	used, now := Used(), time.Now()
 	still := w.at.IsZero() || used-w.last < least && now.Sub(w.at) < step+onTime
 	w.last, w.at = used, now
 	return still

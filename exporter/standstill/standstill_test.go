@@ -25,11 +25,13 @@ func TestStill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var used time.Duration
-				w := Watch{Used: func() time.Duration { return used }}
+				var spent time.Duration
+				Used = func() time.Duration { return spent }
+				defer func() { Used = used }()
+				var w Watch
 				for i := range 3 {
 					time.Sleep(step + tc.late)
-					if used += tc.used; w.Still(step) != (tc.want || i == 0) {
+					if spent += tc.used; w.Still(step) != (tc.want || i == 0) {
 						t.Errorf("look %d: another answer than %v", i, tc.want || i == 0)
 					}
 				}

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Used returns how long the process's threads have computed and, on Linux, waited for a processor.
-func Used() time.Duration {
+func used() time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
 		return 0

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Used returns how long the process has computed.
-func Used() time.Duration {
+func used() time.Duration {
 	var created, exited, kernel, user syscall.Filetime
 	self, err := syscall.GetCurrentProcess()
 	if err != nil || syscall.GetProcessTimes(self, &created, &exited, &kernel, &user) != nil {

@@ -35,7 +35,7 @@ type stall struct {
 }
 
 func (t *Tee) newStall() *stall {
-	return &stall{tee: t, advanced: t.advanced(), watch: standstill.Watch{Used: t.used}}
+	return &stall{tee: t, advanced: t.advanced()}
 }
 
 // advanced returns a number that grows while the consumer makes progress.

@@ -12,8 +12,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/spantee/spantee/exporter/standstill"
 )
 
 const (
@@ -39,7 +37,6 @@ type Tee struct {
 	in   io.Reader
 	out  io.Writer
 	opts Options
-	used func() time.Duration // see standstill.Watch
 
 	mu       sync.Mutex
 	ring     ring
@@ -67,7 +64,7 @@ type Options struct {
 // New returns a Tee from in to out.
 func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
-		in: in, out: out, opts: opts, used: standstill.Used, ring: ring{buf: make([]byte, ringSize)},
+		in: in, out: out, opts: opts, ring: ring{buf: make([]byte, ringSize)},
 		writing: make(chan struct{}, 1), stopped: make(chan struct{}),
 		room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
