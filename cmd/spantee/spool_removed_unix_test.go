@@ -45,6 +45,7 @@ func TestSpoolRemovedWhileRunning(t *testing.T) {
 		"truncated":           func(t *testing.T, log string) { must(t, os.Truncate(log, 0)) },
 		"a byte truncated":    func(t *testing.T, log string) { must(t, os.Truncate(log, int64(len(read(t, log))-1))) },
 		"half truncated":      func(t *testing.T, log string) { must(t, os.Truncate(log, int64(len(read(t, log))/2))) },
+		"appended to":         func(t *testing.T, log string) { write(t, log, append(read(t, log), "{}\n"...)) },
 		"renamed":             func(t *testing.T, log string) { move(t, log, filepath.Join(filepath.Dir(log), "1-other.log")) },
 		"renamed with .old":   func(t *testing.T, log string) { move(t, log, log+".old") },
 		"moved out":           func(t *testing.T, log string) { move(t, log, filepath.Join(t.TempDir(), "log")) },

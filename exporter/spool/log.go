@@ -210,7 +210,7 @@ func (l *Log) write(records ...[]byte) {
 				return err
 			}
 		}
-		if !l.spool.leadsTo(name, file, before) {
+		if l.spool.sizeOf(name, file) != before {
 			return errMoved
 		}
 		onDisk("append")
@@ -245,7 +245,7 @@ func (l *Log) rewrite() {
 		if err := l.spool.makeRoom(int64(max(0, grown))); err != nil {
 			return nil, err
 		}
-		moved := old != nil && !l.spool.leadsTo(name, old, 0)
+		moved := old != nil && l.spool.sizeOf(name, old) < 0
 		file, err := replace(dir, name, b)
 		if err == nil && old != nil {
 			if moved {
@@ -353,7 +353,7 @@ func (l *Log) end(last []byte) {
 		case last != nil:
 			onDisk("append")
 			return file.Write(last)
-		case !l.spool.leadsTo(l.name, file, 0):
+		case l.spool.sizeOf(l.name, file) < 0:
 			void(file, spans)
 			return 0, nil
 		}

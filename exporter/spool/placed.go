@@ -9,23 +9,26 @@ import (
 	"slices"
 )
 
-// Others may remove, rename or truncate a log while its process runs, and replace or unmount
+// Others may remove, rename, truncate or append to a log while its process runs, and replace or unmount
 // the folders that it is in. The process keeps the file open, so its writes still succeed, but
 // nobody will find them.
 
-var errMoved = errors.New("another process removed, renamed or truncated the log")
+var errMoved = errors.New("another process removed, renamed or changed the log")
 
-// leadsTo reports whether the name of a log leads to this file, which has at least size bytes.
-func (s Spool) leadsTo(name string, file *os.File, size int) bool {
+// sizeOf returns how many bytes a log has, -1 if its name does not lead to this file.
+func (s Spool) sizeOf(name string, file *os.File) int {
 	found, err := os.Lstat(filepath.Join(s.Dir, name)) // by its path: the folder may have been replaced
 	own, failed := file.Stat()
-	return cmp.Or(err, failed) == nil && os.SameFile(found, own) && found.Size() >= int64(size)
+	if cmp.Or(err, failed) != nil || !os.SameFile(found, own) {
+		return -1
+	}
+	return int(found.Size())
 }
 
-// isPlaced reports whether the log is still where its name leads, with all that was written.
+// isPlaced reports whether the log is still where its name leads, with what was written.
 func (l *Log) isPlaced() bool {
 	name, file, size := l.name, l.file, l.size
-	placed, err := Await(func() (bool, error) { return l.spool.leadsTo(name, file, size), nil })
+	placed, err := Await(func() (bool, error) { return l.spool.sizeOf(name, file) == size, nil })
 	return placed && err == nil
 }
 
@@ -77,7 +80,7 @@ func (l *Log) restoreReleased() {
 // without spans, nothing of it has to be sent: a process that sends or evicts a log marks its
 // spans before it removes the log.
 func (s Spool) restore(r released, name string) (released, error) {
-	if s.leadsTo(r.name, r.file, r.size) {
+	if s.sizeOf(r.name, r.file) >= r.size {
 		return r, nil
 	}
 	var c contents
@@ -87,7 +90,7 @@ func (s Spool) restore(r released, name string) (released, error) {
 	}
 	_ = c.decode(b) // what cannot be decoded is missing
 	r.lost, r.spans = r.spans-len(c.ended), len(c.ended)
-	if s.leadsTo(r.name, r.file, 0) { // truncated; another process sends the rest
+	if s.sizeOf(r.name, r.file) >= 0 { // truncated; another process sends the rest
 		r.size = len(b)
 		return r, nil
 	}
