@@ -179,7 +179,8 @@ func (l *lines) endEarly() {
 		return
 	}
 	l.checked = len(l.buf)
-	if !bytes.HasSuffix(bytes.TrimRight(l.buf, space), []byte{'}'}) || !bytes.Contains(l.buf, []byte(`"type"`)) {
+	named := bytes.Contains(l.buf, []byte(`"type"`)) || bytes.Contains(l.buf, []byte(`"event"`)) // Antigravity's
+	if !named || !bytes.HasSuffix(bytes.TrimRight(l.buf, space), []byte{'}'}) {
 		return
 	}
 	r := jsonscan.Reader{B: l.buf}

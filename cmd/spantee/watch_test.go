@@ -134,6 +134,7 @@ func TestGrace(t *testing.T) {
 	}{
 		{name: "sleeps", args: []string{"--grace=10ms"}, script: "cat " + success + "; sleep 1000 & wait"},
 		{name: "prints no newline", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ` + success + `)"; sleep 1000 & wait`},
+		{name: "prints no newline and no type", args: []string{"--grace=10ms"}, script: `printf %s "$(cat ../../testdata/agy/plain.jsonl)"; sleep 1000 & wait`},
 		{name: "prints a carriage return", args: []string{"--grace=10ms"}, script: `printf '%s\r' "$(cat ` + success + `)"; sleep 1000 & wait`},
 		{name: "failed without a newline", args: []string{"--grace=10ms"}, script: `printf %s "$(grep -v scheduled ` + failure + `)"; sleep 1000 & wait`, code: 1, error: "error"},
 		{name: "max-idle without a newline", args: []string{"--max-idle=1500ms", "--on-limit=kill"}, script: `printf %s "$(cat ` + success + `)"; sleep 1000 & wait`, limit: "max-idle"},
