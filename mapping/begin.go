@@ -27,9 +27,14 @@ func (r *run) beginAt(at moment) {
 func (r *run) takeFirstStamp(stamp, arrival instant) {
 	r.clock.stamped, r.clock.first = true, stamp
 	r.settleKey()
-	began := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.reached}
+	before := []*instant{&r.start.at, &r.main.start.at, &r.main.wait.at, &r.clock.reached}
+	for _, notices := range [][]event{r.main.notices, r.notices} {
+		for i := range notices {
+			before = append(before, &notices[i].at)
+		}
+	}
 	if !r.clock.live() {
-		for _, t := range began {
+		for _, t := range before {
 			*t = stamp
 		}
 		return
@@ -46,7 +51,7 @@ func (r *run) takeFirstStamp(stamp, arrival instant) {
 		r.clock.skew = to - stamp
 		return
 	}
-	for _, t := range began {
+	for _, t := range before {
 		*t = max(*t+stamp-to, quantum) // not before 1970
 	}
 	if !late {
