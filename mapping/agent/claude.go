@@ -43,6 +43,7 @@ var claude = Agent{
 var claudeEnds = endings{
 	"result": {
 		"is_error": failedIf, "subtype": subtype, "error": failedWith, "errors": failedWith, "api_error_status": failedWith,
+		"terminal_reason": reason,
 	},
 	"system/task_notification": {"status": only("completed"), "error": failedWith}, // of a sub-agent that worked on alone
 }
@@ -137,6 +138,7 @@ func (d *claudeDecoder) system() {
 		if l.Kind = RunStart; s.stale { // of the run that has begun
 			l.Kind, s.stale = Ignored, false
 		}
+		s.ended = false
 		if version := l.Facts.Find(semconv.AgentVersion); version != nil {
 			s.resumable = d.resumable && resumesTotals(version.Text)
 		}

@@ -16,7 +16,8 @@ type claudeSession struct {
 	agents        map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
 	tasks         map[string]*claudeTask
 	calls         map[string]bool // the open tool calls, and whether they were denied
-	stale         bool            // nothing has come since the result of a run that did not work: see isStale
+	ended         bool            // no run has begun since the last one
+	stale         bool            // nothing has come since a result that did not end the run: see isStale
 	nested        bool            // a sub-agent has worked since the last result
 	fault         string          // why the last model call failed, "" if it did not
 	total         claudeTotal     // of the process, from the last result
@@ -241,7 +242,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
 	if d.isStale(s) {
-		s.total, s.stale = l.total, true
+		s.total, s.stale = l.total, !s.ended
 		return append(dst, Event{Kind: Ignored, Session: l.Session})
 	}
 	total, known := d.ofRun(s)
@@ -300,7 +301,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	l.settle(ev)
 	ev.Early = s.answer != 0 && s.answer != s.said && s.answer == maphash.Bytes(d.seed, ev.Text)
 	s.said, s.answer = 0, 0
-	s.nested, s.fault, s.subagentUsage, s.input, s.hidden = false, "", Usage{}, 0, 0
+	s.ended, s.nested, s.fault, s.subagentUsage, s.input, s.hidden = true, false, "", Usage{}, 0, 0
 	for id, a := range s.agents {
 		if a.spent = (Usage{}); id == "" || a.over {
 			delete(s.agents, id)
