@@ -83,6 +83,7 @@ type claudeLogSession struct {
 	logRun
 	begin   held                   // the beginning of a run, if the model answers
 	asked   bool                   // a prompt begins it: it is a run even if there is no answer
+	over    bool                   // no answer continues the run whose end is held back
 	calls   map[string]bool        // of the main agent in this run, without a result
 	called  bool                   // the main agent has called a tool, and has not ended its answer
 	waiting bool                   // for an answer to the main agent's latest request
@@ -432,7 +433,7 @@ func (s *claudeLogSession) forget() {
 // start appends the beginning of a run that a prompt begins, if it is held back.
 func (s *claudeLogSession) start(dst []Event) []Event {
 	if s.asked {
-		dst, s.asked, s.running, s.called = s.begin.take(dst), false, true, false
+		dst, s.asked, s.over, s.running, s.called = s.begin.take(dst), false, false, true, false
 		s.runs++
 		clear(s.calls)
 	}
@@ -449,8 +450,7 @@ func (s *claudeLogSession) finish(dst []Event) []Event {
 func (d *claudeLogDecoder) queued(s *claudeLogSession, dst []Event) []Event {
 	switch {
 	case d.row.maxTurns && s.running:
-		s.end = hold(d.runEnd("error_max_turns")) // as the stream has it
-		return s.finish(dst)
+		s.end, s.over = hold(d.runEnd("error_max_turns")), true // as the stream has it
 	case d.row.notifies:
 		return d.notified(s, dst, d.row.queued)
 	case s.running && len(s.end) == 0 && len(d.row.queued) > 0:
@@ -492,8 +492,9 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 		if s.running && len(s.end) == 0 {
 			s.end = hold(d.runEnd(semconv.ErrorInterrupted))
 		}
-		return s.finish(dst)
-	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")):
+		s.over = len(s.end) > 0
+		return dst
+	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")), bytes.HasPrefix(text, []byte("<command-name>/exit<")):
 		return dst // ran without the model
 	case l.synthetic:
 		if s.waiting && len(s.end) == 0 { // the answer was empty, and has no row
@@ -544,6 +545,9 @@ func (d *claudeLogDecoder) beside(s *claudeLogSession, dst []Event) []Event {
 // answer appends the events of a message of the model.
 func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	l := &d.line
+	if s.over {
+		dst = s.finish(dst)
+	}
 	switch {
 	case d.copied():
 		s.forget()
@@ -585,7 +589,8 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 	l := &d.line
 	switch string(l.subtype) {
 	case "turn_duration":
-		return s.finish(dst)
+		s.over = len(s.end) > 0
+		return dst
 	case "compact_boundary":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 		dst = s.finish(dst)
