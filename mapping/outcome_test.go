@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,6 +70,70 @@ func TestUnreadableOutcome(t *testing.T) {
 			for _, r := range green(spans) {
 				t.Errorf("%s, %s: %s ended well", short(name), place, r.Name)
 			}
+		}
+	}
+}
+
+// TestUnknownWord has every line that ends a run give another word for how it ended. No run
+// succeeds then.
+func TestUnknownWord(t *testing.T) {
+	t.Parallel()
+	words := regexp.MustCompile(`"(status|stopReason|reason|shutdownType)": ?"[a-zA-Z-]+"`)
+	tried := map[string]bool{}
+	for name, in := range fixtures(t) {
+		agent, _, _ := strings.Cut(short(name), "/")
+		switch agent {
+		case "agy", "copilot", "gemini", "opencode", "pi", "pi-log":
+		default:
+			continue
+		}
+		var changed []byte
+		ends, plain := 0, 0
+		for line := range bytes.Lines(in) {
+			switch {
+			case !endingLines[agent].Match(line):
+			case words.Match(line):
+				line, ends = words.ReplaceAll(line, []byte(`"${1}":"evicted"`)), ends+1
+			default:
+				plain++
+			}
+			changed = append(changed, line...)
+		}
+		if ends == 0 || plain > 0 {
+			continue
+		}
+		tried[agent] = true
+		spans, _ := feed{}.spans(t, changed)
+		for _, r := range green(spans) {
+			t.Errorf("%s: %s ended well", short(name), r.Name)
+		}
+	}
+	if len(tried) < 5 {
+		t.Error("tried only", tried)
+	}
+}
+
+// TestFailureAfterLongText ends runs with lines past the parse limit, whose last member says
+// that the run failed.
+func TestFailureAfterLongText(t *testing.T) {
+	t.Parallel()
+	text := `"` + strings.Repeat("x", 17<<20) + `"`
+	for name, line := range map[string]string{
+		"cursor/parallel-tools":     `{"type":"result","subtype":"success","duration_ms":5,"session_id":"%s","result":` + text + `,"is_error":true}`,
+		"claude/plain":              `{"type":"result","subtype":"success","is_error":false,"session_id":"%s","result":` + text + `,"errors":["quota exceeded"]}`,
+		"codex/background-terminal": `{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1},"text":` + text + `,"error":{"message":"quota exceeded"}}`,
+	} {
+		in, err := os.ReadFile("../testdata/" + name + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, id, _ := bytes.Cut(in, []byte(`"session_id":"`))
+		id, _, _ = bytes.Cut(id, []byte(`"`))
+		all := bytes.Split(bytes.TrimSpace(in), []byte("\n"))
+		in = append(bytes.Join(all[:len(all)-1], []byte("\n")), strings.ReplaceAll("\n"+line+"\n", "%s", string(id))...)
+		spans, _ := feed{}.spans(t, in)
+		if runs := green(spans); len(runs) > 0 {
+			t.Errorf("%s: %s ended well", name, runs[0].Name)
 		}
 	}
 }

@@ -141,7 +141,8 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		l.object = r.B[start:r.I]
 		cut := r.Bad && text.Tail != nil
 		if cut {
-			salvage(text.Tail, reader.field, d.Agent.last...)
+			l.tail = text.Tail
+			salvage(l.tail, reader.field, d.Agent.last...)
 		}
 		if len(l.typ) == 0 || r.Bad && !cut {
 			return append(dst, Event{Kind: Malformed})

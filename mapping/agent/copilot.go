@@ -42,7 +42,7 @@ var copilot = Agent{
 	Lines: shapes("type=*.*|abort data id timestamp parentId", "type=result sessionId exitCode usage"),
 	ends: endings{
 		"result":             {"exitCode": only("0"), "error": failedWith},
-		"session.shutdown":   {"data.shutdownType": anyBut("error"), "data.errorReason": failedWith, "data.error": failedWith},
+		"session.shutdown":   {"data.shutdownType": oneOf("routine"), "data.errorReason": failedWith, "data.error": failedWith},
 		"assistant.turn_end": {"type": succeeded, "data.error": failedWith}, // of the session log
 		"assistant.message":  {"type": succeeded, "data.error": failedWith}, // with providers without turns
 	},

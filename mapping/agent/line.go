@@ -39,6 +39,7 @@ type line struct {
 	code         string // the name of that error
 
 	object   []byte // as it is written
+	tail     []byte // the end of an object that was cut
 	ends     endings
 	input    int    // that the line is from
 	path     string // of that input

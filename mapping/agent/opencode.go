@@ -23,7 +23,7 @@ var opencode = Agent{
 	objects:  func() objectDecoder { return &opencodeDecoder{sessions: map[string]*opencodeSession{}} },
 	Proof:    shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
 	ends: endings{
-		"step_finish": {"type": succeeded, "part.reason": anyBut("error"), "part.error": failedWith, "error": failedWith},
+		"step_finish": {"type": succeeded, "part.reason": oneOf("stop", "length", "tool-calls", "content-filter", "other", "unknown"), "part.error": failedWith, "error": failedWith},
 		"text":        {"type": succeeded, "part.error": failedWith, "error": failedWith}, // since 2.0
 	},
 }

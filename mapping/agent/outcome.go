@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +29,7 @@ const (
 	nothing saying = iota
 	success
 	failure
+	unclear
 )
 
 // succeeded is the verdict of a type that is printed only if the run succeeded.
@@ -62,17 +64,27 @@ func only(value string) verdict {
 	}
 }
 
-// anyBut is the verdict of a member of which these values are those of runs that failed.
-func anyBut(values ...string) verdict {
+// oneOf is the verdict of a member with a word, which is one of these if the run succeeded.
+func oneOf(values ...string) verdict {
 	return func(v []byte) saying {
 		switch v = bytes.Trim(v, `"`); {
 		case slices.Contains(values, string(v)):
+			return success
+		case isAboutFailure(v):
 			return failure
 		case isSet(v):
-			return success
+			return unclear
 		}
 		return nothing
 	}
+}
+
+// reason is the verdict of a member that gives the name of a failure, or another reason.
+func reason(value []byte) saying {
+	if isAboutFailure(value) {
+		return failure
+	}
+	return nothing
 }
 
 // subtype is the verdict of a result's subtype. Only "success" and error types are certain:
@@ -96,7 +108,7 @@ func isSet(value []byte) bool {
 	return true
 }
 
-// isAboutFailure reports whether the name of an unknown member is about a failure.
+// isAboutFailure reports whether a name is about a failure.
 func isAboutFailure(name []byte) bool {
 	lower := bytes.ToLower(name)
 	return slices.ContainsFunc([]string{"error", "fail", "abort"}, func(word string) bool { return bytes.Contains(lower, []byte(word)) })
@@ -105,7 +117,7 @@ func isAboutFailure(name []byte) bool {
 // An outcome is what an object says of how a run ended.
 type outcome struct {
 	said, denied bool // by known members
-	doubted      bool // by an unknown one
+	doubted      bool // by an unknown one, or an unknown word
 	fault        fault
 }
 
@@ -116,16 +128,7 @@ func (o *outcome) read(r *jsonscan.Reader, members map[string]verdict, path stri
 		judge, known := members[name]
 		switch c := r.Peek(); {
 		case known:
-			value := r.Raw()
-			switch judge(value) {
-			case success:
-				o.said = true
-			case failure:
-				o.denied = true
-				if c == '{' || c == '"' && isAboutFailure(key) {
-					o.fault = readFault(&jsonscan.Reader{B: value})
-				}
-			}
+			o.judge(key, r.Raw(), judge)
 		case c == '{' && holds(members, name):
 			o.read(r, members, name+".")
 		case c == '[' && holds(members, name):
@@ -143,6 +146,21 @@ func (o *outcome) read(r *jsonscan.Reader, members map[string]verdict, path stri
 		case isAboutFailure(key):
 			o.doubted = isSet(r.Raw()) || o.doubted
 		}
+	}
+}
+
+// judge reads the value of a known member.
+func (o *outcome) judge(key, value []byte, judge verdict) {
+	switch judge(value) {
+	case success:
+		o.said = true
+	case failure:
+		o.denied = true
+		if c := value[0]; c == '{' || c == '[' || c == '"' && isAboutFailure(key) {
+			o.fault = readFault(&jsonscan.Reader{B: value})
+		}
+	case unclear:
+		o.doubted = true
 	}
 }
 
@@ -165,6 +183,7 @@ func (l *line) settle(end *Event) {
 	}
 	var o outcome
 	o.read(&jsonscan.Reader{B: l.object}, members, "")
+	salvage(l.tail, func(r *jsonscan.Reader, key []byte) { o.judge(key, r.Raw(), members[string(key)]) }, slices.Sorted(maps.Keys(members))...)
 	if o.denied {
 		end.Facts.status(o.fault.status)
 	}

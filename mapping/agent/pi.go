@@ -28,7 +28,7 @@ var pi = Agent{
 		"type=turn_end message toolResults",
 	),
 	ends: endings{"agent_end": {
-		"messages.stopReason": anyBut("error", "aborted"), "messages.errorMessage": failedWith, "error": failedWith, "errorMessage": failedWith,
+		"messages.stopReason": oneOf("stop", "length", "toolUse"), "messages.errorMessage": failedWith, "error": failedWith, "errorMessage": failedWith,
 	}},
 	Alone: shapes("type=session version id=????????-????-????-????-???????????? timestamp=*-*T*:* cwd"),
 	Lines: shapes(

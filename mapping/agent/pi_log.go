@@ -27,7 +27,7 @@ var piLog = Agent{
 		"type=session_info|branch_summary|custom|custom_message|label|context_edit id parentId timestamp",
 	),
 	ends: endings{"message": {
-		"message.stopReason": anyBut("error", "aborted"), "message.errorMessage": failedWith,
+		"message.stopReason": oneOf("stop", "length", "toolUse"), "message.errorMessage": failedWith,
 	}},
 	Lines:    shapes("type=session id timestamp cwd"),
 	TurnEnds: true,

@@ -142,10 +142,17 @@ func readFailure(r *jsonscan.Reader) (text []byte, name string) {
 }
 
 // readFault reads an error: a text, or an object such as {"message":..,"code":..},
-// {"name":..,"data":{"message":..}} or {"message":..,"codex_error_info":..}.
+// {"name":..,"data":{"message":..}} or {"message":..,"codex_error_info":..}. Of several, it
+// reads the last one.
 func readFault(r *jsonscan.Reader) (f fault) {
-	if r.Peek() == '"' {
+	switch r.Peek() {
+	case '"':
 		f.text = r.Str()
+		return f
+	case '[':
+		for range r.Elements() {
+			f = readFault(r)
+		}
 		return f
 	}
 	for key := range r.Members() {
