@@ -1,12 +1,30 @@
 package mapping_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/mappingtest"
 )
+
+// A session log of Copilot may end with any line. What a process prints ends with a result.
+func TestCopilotWithoutResult(t *testing.T) {
+	in, err := os.ReadFile("../testdata/copilot/no-turns.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, _, _ = bytes.Cut(in, []byte(`{"type":"session.shutdown"`))
+	for want, process := range []*mapping.Process{1: nil, 0: agentProcess()} {
+		spans, _ := feed{opts: mapping.Options{Agent: "copilot", Process: process}}.spans(t, in)
+		if runs := green(spans); len(runs) != want {
+			t.Errorf("%d runs succeeded, want %d", len(runs), want)
+		}
+	}
+}
 
 // copilotCalls returns a session of a number of model calls in one turn. All but
 // the last one call a tool. odd leaves out the texts of every other message.

@@ -91,7 +91,7 @@ func hasPrefix(text []byte, prefixes ...string) bool {
 // exitedAsMarked records an exit code that stands in a mark at the end of a command's output,
 // as in <exited with exit code 3> and <shellId: 0 completed with exit code 3>.
 func (c *Tool) exitedAsMarked(output []byte) {
-	output = bytes.TrimSpace(output)
+	output = bytes.TrimRight(output, ` rn\`) // as JSON writes a last newline
 	mark := output[max(0, bytes.LastIndexByte(output, '<')):]
 	if _, code, ok := bytes.Cut(bytes.TrimSuffix(mark, []byte(">")), []byte(" with exit code ")); ok && len(mark) > 0 && mark[0] == '<' && mark[len(mark)-1] == '>' {
 		if n, rest, isCode := cutCode(code); isCode && len(rest) == 0 {

@@ -304,7 +304,18 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 			l.tool().failed()
 		}
 	case "result":
-		readMember(r, "Err", func() { l.tool().failed() })
+		for key := range r.Members() {
+			switch string(key) {
+			case "Err":
+				l.tool().failed()
+			case "Ok":
+				readMember(r, "isError", func() {
+					if r.Bool() {
+						l.tool().failed()
+					}
+				})
+			}
+		}
 	case "info":
 		for key := range r.Members() {
 			switch string(key) {

@@ -58,22 +58,23 @@ var copilot = Agent{
 type copilotDecoder struct {
 	lineOf[copilotLine, *copilotLine]
 	copilotSession
-	begun   bool
-	over    bool                    // the run is over: only another run may follow
-	calls   map[string]*copilotCall // the current model calls, by agent
-	parents map[string][]byte       // the tool calls that started sub-agents, by agent
-	started [][]byte                // tool calls whose sub-agent has not been seen
-	agents  map[string]copilotAgent // how sub-agents ended, by the calls that started them
-	names   map[string]string       // of the tools that messages ask for, by call
-	running map[string]bool         // tool calls that have started
-	fault   string                  // the last error's type
-	open    map[string]bool         // tool calls that have not ended
-	turns   bool                    // a line began a turn
-	broke   bool                    // an error or the user broke off the run, and nothing came since
-	early   held                    // the end of a tool call or of a turn: see holdEnd
-	answer  held                    // the end of the run if a prompt or nothing follows
-	final   bool                    // nothing of the run has to follow
-	end     held                    // of the run, by session.shutdown: a result may follow
+	begun     bool
+	process   bool                    // the lines are those of a process of ours: no session log has them
+	over      bool                    // the run is over: only another run may follow
+	calls     map[string]*copilotCall // the current model calls, by agent
+	parents   map[string][]byte       // the tool calls that started sub-agents, by agent
+	delegated [][]byte                // tool calls whose sub-agent has not been seen
+	agents    map[string]copilotAgent // how sub-agents ended, by the calls that started them
+	names     map[string]string       // of the tools that messages ask for, by call
+	running   map[string]bool         // tool calls that have started
+	fault     string                  // the last error's type
+	open      map[string]bool         // tool calls that have not ended
+	turns     bool                    // a line began a turn
+	broke     bool                    // an error or the user broke off the run, and nothing came since
+	early     held                    // the end of a tool call or of a turn: see holdEnd
+	answer    held                    // the end of the run if a prompt or nothing follows
+	final     bool                    // nothing of the run has to follow
+	end       held                    // of the run, by session.shutdown: a result may follow
 }
 
 func newCopilotDecoder() *copilotDecoder {
@@ -82,6 +83,8 @@ func newCopilotDecoder() *copilotDecoder {
 	d.over = false
 	return d
 }
+
+func (d *copilotDecoder) started(Instant, bool) { d.process = true }
 
 // complete implements [completer]. Newest builds state tokens only in the log.
 func (d *copilotDecoder) complete(end *Event, session string, since Instant, log func(session string) []byte) {
@@ -157,7 +160,7 @@ type copilotCall struct {
 // newRun resets the state for another run of the session.
 func (d *copilotDecoder) newRun() {
 	*d = copilotDecoder{
-		lineOf: d.lineOf, copilotSession: d.copilotSession,
+		lineOf: d.lineOf, copilotSession: d.copilotSession, process: d.process,
 		over: true, calls: map[string]*copilotCall{}, parents: map[string][]byte{},
 		agents: map[string]copilotAgent{}, names: map[string]string{}, running: map[string]bool{}, open: map[string]bool{},
 	}
@@ -278,7 +281,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	from := len(dst)
 	switch {
 	case (l.name == "session.start" || l.name == "session.resume") && !d.begun: // it waits for a prompt
-		d.over, d.log, d.resumed = true, true, d.resumed || l.name == "session.resume"
+		d.over, d.log, d.resumed = true, !d.process, d.resumed || l.name == "session.resume"
 		if len(l.session) > 0 {
 			d.session = bytes.Clone(l.session)
 		}
@@ -339,8 +342,8 @@ func (d *copilotDecoder) parent() []byte {
 		p = bytes.Clone(l.ID)
 	case len(l.parentCall) > 0:
 		p = bytes.Clone(l.parentCall)
-	case len(d.started) > 0: // the oldest call whose sub-agent has printed nothing yet
-		p, d.started = d.started[0], d.started[1:]
+	case len(d.delegated) > 0: // the oldest call whose sub-agent has printed nothing yet
+		p, d.delegated = d.delegated[0], d.delegated[1:]
 	default:
 		p = bytes.Clone(l.agent)
 	}
@@ -444,8 +447,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			return d.holdEnd(dst)
 		}
 	case "subagent.started":
-		if len(l.agent) == 0 && len(d.started) < maxSessions {
-			d.started = append(d.started, bytes.Clone(l.ID))
+		if len(l.agent) == 0 && len(d.delegated) < maxSessions {
+			d.delegated = append(d.delegated, bytes.Clone(l.ID))
 		}
 		l.Kind = Notice // of which the sub-agent's span begins
 		remember(d.agents, l.ID, copilotAgent{fault: semconv.ErrorIncomplete})
