@@ -20,8 +20,11 @@ var reads = map[string]func(line string) bool{
 	"GitLab": func(line string) bool {
 		return strings.Contains(line, "section_start:") || strings.Contains(line, "section_end:")
 	},
-	"TeamCity": func(line string) bool { return strings.Contains(line, "##teamcity[") },
-	"Jenkins":  func(line string) bool { return strings.Contains(line, "\x1b[8mha:") },
+	"TeamCity":       func(line string) bool { return strings.Contains(line, "##teamcity[") },
+	"Octopus Deploy": func(line string) bool { return strings.Contains(line, "##octopus[") },
+	"MyGet":          func(line string) bool { return strings.Contains(line, "##myget[") },
+	"LUCI, Buildbot": func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "@@@") },
+	"Jenkins":        func(line string) bool { return strings.Contains(line, "\x1b[8mha:") },
 	"Buildkite": func(line string) bool {
 		line = strings.ReplaceAll(strings.TrimSpace(visible(line)), "\t", " ") + " "
 		for _, marker := range []string{"--- ", "+++ ", "~~~ ", "^^^ "} {
@@ -55,11 +58,14 @@ var commands = map[string][]string{
 		"\u2004::error::y", "\u00a0\v\u0085::error::y", "\u2028 \u200b::error::y",
 		"\u200b::error::y", "one\n::error::two", "status\r::error::y", "\r\x1b[2K::error::y",
 	},
-	"GitLab":    {"section_start:1:x\r\x1b[0K", "go section_end:1:x", "\x1b[0Ksection_start:1:x[collapsed=true]", "section_section_start:1:x"},
-	"TeamCity":  {"##teamcity[buildStatus text='x']", "ran ##teamcity[setParameter name='x']", "###teamcity[x]"},
-	"Jenkins":   {"\x1b[8mha:AAAA\x1b[0m", "ran \x1b[8mha:AAAA"},
-	"Buildkite": {"--- x", "+++ x", "^^^ +++", "~~~ x", "  --- x", "---\tx", "a\n--- x", "\x1b[1m+++ x"},
-	"Travis":    {"travis_fold:start:x", "ran travis_time:start:x"},
+	"GitLab":         {"section_start:1:x\r\x1b[0K", "go section_end:1:x", "\x1b[0Ksection_start:1:x[collapsed=true]", "section_section_start:1:x"},
+	"TeamCity":       {"##teamcity[buildStatus text='x']", "ran ##teamcity[setParameter name='x']", "###teamcity[x]"},
+	"Octopus Deploy": {"##octopus[setVariable name='x' value='y']", "ran ##octopus[x]"},
+	"MyGet":          {"##myget[buildNumber 'x']"},
+	"LUCI, Buildbot": {"@@@STEP_FAILURE@@@", " @@@SET_BUILD_PROPERTY@x@1@@@"},
+	"Jenkins":        {"\x1b[8mha:AAAA\x1b[0m", "ran \x1b[8mha:AAAA"},
+	"Buildkite":      {"--- x", "+++ x", "^^^ +++", "~~~ x", "  --- x", "---\tx", "a\n--- x", "\x1b[1m+++ x"},
+	"Travis":         {"travis_fold:start:x", "ran travis_time:start:x"},
 }
 
 func TestBreak(t *testing.T) {
