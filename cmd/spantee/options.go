@@ -105,7 +105,11 @@ func readPrices(name string) (runs.Prices, error) {
 			return fmt.Errorf("--prices: %w", err)
 		}
 		defer f.Close()
-		if prices, err = runs.ReadPrices(io.LimitReader(f, maxPrices)); err != nil {
+		limited := &io.LimitedReader{R: f, N: maxPrices}
+		if prices, err = runs.ReadPrices(limited); err != nil && limited.N == 0 {
+			err = fmt.Errorf("it is larger than %d MiB", maxPrices>>20)
+		}
+		if err != nil {
 			return fmt.Errorf("--prices %s: %w", name, err)
 		}
 		return nil

@@ -138,7 +138,7 @@ func TestInvalidPrices(t *testing.T) {
 	}
 	var commands sync.WaitGroup
 	for _, file := range files {
-		for _, args := range [][]string{{"--prices", file}, {"exec", "--prices", file, "--", "touch", ran}, {"replay", "--prices", file, bad}, {"view", "--no-open", "--listen=127.0.0.1:0", "--otlp-grpc=", "--otlp-http=", "--prices", file}} {
+		for _, args := range [][]string{{"--prices", file}, {"exec", "--prices", file, "--", "touch", ran}, {"replay", "--prices", file, bad}, {"view", "--no-open", "--listen=127.0.0.1:0", "--otlp-grpc=", "--otlp-http=", "--prices", file}, {"view", "--export", ran, "--prices", file, bad}} {
 			commands.Go(func() {
 				cmd := spantee(t, nil, args...)
 				_ = cmd.Run()

@@ -15,6 +15,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/recording"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
@@ -87,6 +88,10 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	content.keepWhole()
+	prices, err := readPrices(o.prices)
+	if err != nil {
+		return err
+	}
 	limitMemory(largeMemoryLimit)
 	read := fileReader{content, reporter.now}
 	switch {
@@ -95,7 +100,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	case viewer.Running(o.address):
 		return o.join(read, files, stderr, reporter)
 	}
-	v, added, err := o.start(read, files)
+	v, added, err := o.start(read, files, prices)
 	if err != nil {
 		return err
 	}
@@ -115,11 +120,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 }
 
 // start starts a viewer, and adds the traces in files, whose ids it returns.
-func (o *viewOptions) start(read fileReader, files []string) (v *viewer.Viewer, added []string, err error) {
-	prices, err := readPrices(o.prices)
-	if err != nil {
-		return nil, nil, err
-	}
+func (o *viewOptions) start(read fileReader, files []string, prices runs.Prices) (v *viewer.Viewer, added []string, err error) {
 	store, err := openSessions(o.keep.Retention, nil, read.problem)
 	if err != nil {
 		return nil, nil, err
