@@ -127,6 +127,8 @@ func (r *run) apply(ev *agent.Event) {
 		r.failure.reported, r.failure.kind = true, ev.Status
 		r.takeError(ev)
 		r.notice(inv, ev, at)
+	case agent.RunUsage:
+		r.takeUsage(at, ev)
 	case agent.RunEnd:
 		r.finish(at, ev)
 	}
@@ -208,14 +210,21 @@ func (r *run) finish(at moment, end *agent.Event) {
 	if first := end.FirstToken; first > 0 && first < end.Length && r.main.firstChunk.isZero() {
 		r.main.firstChunk = at.minus(end.Length - first)
 	}
-	r.takeFacts(end.Facts)
-	if end.Usage != nil {
-		r.reported = end.Usage
-	}
-	r.sessionUsage = end.SessionUsage
+	r.takeUsage(at, end)
 	r.takeAnswer(end)
-	r.noteModels(end.Models, at)
 	r.close(at, errIncomplete, errorType, end.Length)
+}
+
+// takeUsage records what the agent says that the run, or its session, has used.
+func (r *run) takeUsage(at moment, ev *agent.Event) {
+	r.takeFacts(ev.Facts)
+	if ev.Usage != nil {
+		r.reported = new(*ev.Usage)
+	}
+	if ev.SessionUsage != nil {
+		r.sessionUsage = new(*ev.SessionUsage)
+	}
+	r.noteModels(ev.Models, at)
 }
 
 // abandon closes a run that got no result.

@@ -295,7 +295,7 @@ func (ss *sessions) endedRun(s *session) {
 // lingering worker may repeat the result or end a tool.
 func (s *session) beginsWith(ev *agent.Event) bool {
 	switch ev.Kind {
-	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TaskEnd:
+	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TaskEnd, agent.RunUsage:
 		return false
 	case agent.TurnEnd:
 		return s.apart && ev.Failed

@@ -30,7 +30,7 @@ type agentEntry struct {
 	LogIsStream bool // its log has the lines of its stream
 
 	StreamTools map[string]string // names in the stream of tools that the model calls by another one, by name and step
-	Price       *price            // that the agent's settings have
+	Price       *price            // that the agent, or its settings, have for it
 	Stops       map[string]string // stopLength and stopRefusal in its protocol's words
 	Auxiliary   func(body, path string) bool
 	Wait        func(body string) (step, bool) // for sub-agents, if the call that starts them does not
@@ -195,7 +195,7 @@ var claudeEntry = agentEntry{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:{port}", "ANTHROPIC_API_KEY=sk-ant-dummy", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1",
 		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1", "CLAUDE_CODE_ENABLE_TELEMETRY=0", "CLAUDE_CODE_MAX_RETRIES=2", "ENABLE_TOOL_SEARCH=false",
 	},
-	Model: "claude-sonnet-4-5", Logs: []string{".claude/projects"}, Stops: map[string]string{stopLength: "max_tokens", stopRefusal: "refusal"},
+	Model: "claude-sonnet-4-5", Price: &price{Input: 3, Cached: 0.3, Output: 15}, Logs: []string{".claude/projects"}, Stops: map[string]string{stopLength: "max_tokens", stopRefusal: "refusal"},
 	MCP:   func(name string) string { return "mcp__kit__" + name },
 	Extra: map[string]object{"delegate": {"subagent_type": "general-purpose"}},
 	Settings: map[string]setting{

@@ -277,10 +277,10 @@ func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
 	case "api-request":
 		return d.asked(s, dst)
 	case "cost-state":
-		if !d.isCopy(s, d.rows.hash(l.object)) {
-			s.cost(l)
+		if d.isCopy(s, d.rows.hash(l.object)) {
+			return dst
 		}
-		return dst
+		return d.cost(s, dst)
 	}
 	return d.other(dst)
 }
@@ -306,23 +306,25 @@ func (s *claudeLogSession) add(dst []Event, ev Event) []Event {
 	return dst
 }
 
-// cost takes what the session has cost so far, which a process writes at its end. If that is
-// one run's, the run's end gets it.
-func (s *claudeLogSession) cost(l *claudeLine) {
+// cost appends what the session has cost so far, which a process writes at its end.
+func (d *claudeLogDecoder) cost(s *claudeLogSession, dst []Event) []Event {
+	l := &d.line
 	used, ok := l.total.since(s.total, &Usage{})
 	if !ok {
 		used = l.total
 	}
-	if len(s.end) > 0 && l.total.usage.CostKnown {
-		cost := &Usage{Cost: used.usage.Cost, CostKnown: true}
-		if end := &s.end[0]; s.runs == 1 && !s.resumed {
-			end.Usage, end.Models = cost, used.models
-			end.Facts.int(semconv.APIMillis, used.apiMillis)
+	if s.running && l.total.usage.CostKnown {
+		ev, cost := d.event(RunUsage), &Usage{Cost: used.usage.Cost, CostKnown: true}
+		if s.runs == 1 && !s.resumed {
+			ev.Usage, ev.Models = cost, used.models
+			ev.Facts.int(semconv.APIMillis, used.apiMillis)
 		} else {
-			end.SessionUsage = cost
+			ev.SessionUsage = cost
 		}
+		dst = append(dst, ev)
 	}
 	s.total, s.runs, s.resumed = l.total, 0, false
+	return dst
 }
 
 // Types of rows, and of rows that the program itself wrote, that say nothing of a run, or

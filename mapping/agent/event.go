@@ -69,6 +69,7 @@ const (
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
+	RunUsage        // what the run, or the session, has used, if the result does not say: Usage, SessionUsage, Models, Facts
 	RunEnd          // the result: Status, Failed, Length, FirstToken, Usage, SessionUsage, Models, Text, Facts, NoEnd, Early
 )
 
