@@ -48,7 +48,7 @@ func (in *Input) decodeWhole(line agent.Line, number int) {
 	if in.decode(line, number); m.stats.BadLines == bad {
 		return
 	}
-	if cut.add(line, number); line.Tail == nil && m.working(in.current) && beginsEvent(line.Text) && cut.nested.inString {
+	if cut.add(line, number); line.Tail == nil && m.working(in.current) != nil && beginsEvent(line.Text) && cut.nested.inString {
 		m.stats.BadLines, m.stats.FirstBad = bad, before
 		return
 	}
@@ -84,13 +84,12 @@ func (in *Input) giveUp() {
 // doubtLine counts a line that is not JSON if it begins or ends as the events of the run do: it
 // is a part of one.
 func (in *Input) doubtLine(line agent.Line) {
-	m := in.mapper
-	if !m.working(in.current) {
+	s := in.mapper.working(in.current)
+	if s == nil {
 		return
 	}
-	last := m.sessions.lastOf[in.current.Agent]
-	ends := bytes.HasSuffix(bytes.TrimRight(line.Text, space), []byte("}")) && last.isNamedBy(line)
+	ends := bytes.HasSuffix(bytes.TrimRight(line.Text, space), []byte("}")) && s.isNamedBy(line)
 	if beginsEvent(line.Text) || ends {
-		last.run.doubts.Cut++
+		s.run.doubts.Cut++
 	}
 }

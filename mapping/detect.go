@@ -87,16 +87,16 @@ func (in *Input) decode(line agent.Line, number int) {
 		m.stats.Unidentified++
 	case len(bytes.TrimSpace(line.Text)) == 0:
 	case !agent.IsObject(line.Text):
-		if !m.working(d.current) {
+		if m.working(d.current) == nil {
 			m.badLine(number)
 			return
 		}
 		m.decodeAs(d.current, line, number)
-	case m.working(d.current) && d.marks.Broken:
+	case m.working(d.current) != nil && d.marks.Broken:
 		m.badLine(number)
 	case d.marks.Session != "" || d.marks.Begins() || d.marks.OfAny():
 		d.keep(keptLine{Line: line, number: number})
-	case m.working(d.current) && !d.named && d.marks.Type() != "":
+	case m.working(d.current) != nil && !d.named && d.marks.Type() != "":
 		m.unknown(d.current.Agent, m.sessions.lastOf[d.current.Agent].run, d.marks.Type())
 	default:
 		m.stats.Unidentified++
@@ -116,20 +116,22 @@ func (in *Input) identify() (found *agent.Agent, foreign *agent.Foreign) {
 		return found, foreign
 	}
 	for _, s := range append([]*agent.Decoder{d.current}, m.decoders...) {
-		if m.working(s) && d.marks.OneOf(s.Agent) {
+		if m.working(s) != nil && d.marks.OneOf(s.Agent) {
 			return s.Agent, nil
 		}
 	}
 	return nil, nil
 }
 
-// working reports whether the agent of a decoder, which may be nil, has an open run.
-func (m *Mapper) working(d *agent.Decoder) bool {
-	if d == nil {
-		return false
+// working returns the latest session in which the agent of a decoder, which may be nil, has an
+// open run: nil if there is none.
+func (m *Mapper) working(d *agent.Decoder) *session {
+	for e := m.sessions.open.Front(); d != nil && e != nil; e = e.Next() {
+		if s := e.Value.(*session); s.agent == d.Agent && s.run != nil {
+			return s
+		}
 	}
-	last := m.sessions.lastOf[d.Agent]
-	return last != nil && last.run != nil
+	return nil
 }
 
 // switchTo makes an agent the current one, of which the current line is proof, and decodes the

@@ -175,3 +175,17 @@ func TestHostileLines(t *testing.T) {
 		t.Errorf("%d spans", len(spans))
 	}
 }
+
+// A session that goes on after another one has ended has its cut lines joined.
+func TestCutLineBesideAnother(t *testing.T) {
+	line := func(session, rest string) string {
+		return fmt.Sprintf(`{"session_id":"5f2a0b1c-0000-4000-8000-00000000000%s",%s}`+"\n", session, rest)
+	}
+	init := `"type":"system","subtype":"init","apiKeySource":"login","cwd":"/w","model":"GPT-5","permissionMode":"default"`
+	result := `"type":"result","subtype":"success","duration_ms":50,"duration_api_ms":50,"is_error":false,"request_id":"r","result":"one` + "\n" + `two"`
+	in := line("1", init) + line("2", init) + line("1", result) + line("2", result)
+	spans, m := feed{}.spans(t, []byte(in))
+	if runs := green(spans); len(runs) != 2 || m.Stats().BadLines != 0 {
+		t.Errorf("%d runs succeeded, %d bad lines", len(runs), m.Stats().BadLines)
+	}
+}
