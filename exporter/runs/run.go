@@ -260,12 +260,16 @@ func (r *Run) Clone() *Run {
 	return &c
 }
 
-// Latest returns the step that an agent is working on: the open span that started last.
-// It returns the agent's own span only between steps, and nil if nothing is open.
+// Latest returns the step that an agent is working on: the open span that started last, or an
+// approval, because the agent waits for it whatever else is open. It returns the agent's own span
+// only between steps, and nil if nothing is open.
 func Latest(open []*Span) (latest *Span) {
+	worth := map[Kind]int{Agent: -1, Approval: 1}
 	for _, s := range open {
-		kind := s.Kind()
-		if kind != Deltas && (latest == nil || kind != Agent && (latest.Kind() == Agent || s.Start >= latest.Start)) {
+		if s.Kind() == Deltas {
+			continue
+		}
+		if latest == nil || cmp.Or(cmp.Compare(worth[s.Kind()], worth[latest.Kind()]), cmp.Compare(s.Start, latest.Start)) >= 0 {
 			latest = s
 		}
 	}

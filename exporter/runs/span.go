@@ -200,6 +200,18 @@ func (s *Span) Events(do func(Event)) {
 	}
 }
 
+// LastHeard returns when the span's agent last said something: when the span started, or its
+// latest event. What spantee notes itself is nothing that the agent said.
+func (s *Span) LastHeard() uint64 {
+	heard := s.Start
+	s.Events(func(e Event) {
+		if name := string(e.Name); name != semconv.EventStall && name != semconv.EventLimit {
+			heard = max(heard, e.Time)
+		}
+	})
+	return heard
+}
+
 // LastEvent returns the name of the last event, "" if there is none.
 func (s *Span) LastEvent() string {
 	if len(s.events) == 0 {

@@ -252,9 +252,8 @@ func newNow(list []stored, lastEnd uint64, gone bool) *Now {
 	n.Text, _ = detail(latest)
 	since, heard := latest.Start, lastEnd
 	for _, s := range open {
-		heard = max(heard, s.Start)
+		heard = max(heard, s.LastHeard())
 		n.LastReport = max(n.LastReport, microseconds(s.End))
-		s.Events(func(e runs.Event) { heard = max(heard, e.Time) })
 	}
 	if latest.Kind() == runs.Agent { // between steps: since the last one
 		since = heard

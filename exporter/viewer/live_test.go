@@ -80,6 +80,24 @@ func TestOpenSpans(t *testing.T) {
 	}
 }
 
+// What spantee notes in a silence does not end it. An agent that asks its user waits, whatever else
+// is open.
+func TestSilenceAndApprovalNow(t *testing.T) {
+	s := newStore(t)
+	root := span(1, 1, 0, "invoke_agent cursor-agent", 1, 65)
+	root.Events = []*tracepb.Span_Event{{Name: semconv.EventStall, TimeUnixNano: 25e9}, {Name: semconv.EventLimit, TimeUnixNano: 60e9}}
+	chat := span(1, 2, 1, "chat GPT-5", 2, 65)
+	chat.Events = []*tracepb.Span_Event{{Name: semconv.EventTextDelta, TimeUnixNano: 5e9}}
+	s.Open("p", from("a", root, chat))
+	if got, _ := s.Session(idOf(root)); got.Now.LastActivity != 5e6 || got.Now.LastReport != 65e6 {
+		t.Errorf("silent since 5: %+v", got.Now)
+	}
+	s.Open("p", from("a", root, span(1, 3, 1, "execute_tool shell npm", 6, 65), span(1, 4, 1, "await_approval shell", 6, 65), span(1, 5, 1, "execute_tool read", 6, 65)))
+	if got, _ := s.Session(idOf(root)); got.Now.Op != "approval" {
+		t.Errorf("asks its user: %+v", got.Now)
+	}
+}
+
 // What is open comes with the last of several answers, also if the spans that ended fill an answer.
 func TestOpenSpansFollow(t *testing.T) {
 	s := newStore(t)
