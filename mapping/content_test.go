@@ -396,3 +396,26 @@ func TestTwoMessages(t *testing.T) {
 		t.Errorf("%s says %s", spans[0].Name, got)
 	}
 }
+
+// TestOpenTextIsNotTruncated checks that an open span has the lines of a text that are safe, and
+// no mark for the last one, which comes later.
+func TestOpenTextIsNotTruncated(t *testing.T) {
+	say := func(text string) []byte {
+		return []byte(stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+text+`"}]}}`) + "\n")
+	}
+	w := watch(t, [][]byte{[]byte(initLine + "\n"), say("I am go"), say("ing on.\\nThen"), say(" more.")}, mapping.Options{Agent: "cursor", Content: content.Full}, true, nil)
+	for i, want := range []string{"", "", "", "I am going on.\n", "I am going on.\n"} {
+		var deltas string
+		for _, s := range w.open[i] {
+			for _, e := range s.Events {
+				for _, kv := range e.Attributes {
+					deltas += kv.Value.GetStringValue()
+				}
+			}
+		}
+		answer := attribute(w.open[i], "chat GPT-5", "gen_ai.output.messages")
+		if deltas != want || strings.Contains(answer, "truncated") || want != "" && !strings.Contains(answer, "I am going on.") {
+			t.Errorf("after %d lines: %q, answer %s, want %q", i, deltas, answer, want)
+		}
+	}
+}

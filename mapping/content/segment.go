@@ -52,7 +52,8 @@ func (p Piece) Size() int { return p.end - p.start }
 type Resolved struct {
 	capture *Capture
 	whole   string
-	shown   int // what lies past it may be the beginning of a secret
+	shown   int  // what lies past it may be the beginning of a secret
+	goesOn  bool // what lies past it comes later, and so is not marked as cut
 	secrets []finding
 	marked  bool // a piece has the mark of what was cut
 }
@@ -125,6 +126,7 @@ func (c *Capture) Resolve(s *Segment, kind int, before *Endings, more bool) Reso
 	case s.over:
 		r.shown = Prefix(r.whole, max(0, r.shown-margin))
 	case more:
+		r.goesOn = true
 		r.shown -= c.redactor.MaybePrefix(r.whole)
 	}
 	r.secrets = before.before(c, kind, r.whole)
@@ -150,11 +152,12 @@ func (r *Resolved) Piece(p Piece) (text string, lost int) {
 	end := max(p.start, min(p.end, r.shown))
 	full := without(r.whole, r.secrets, p.start, end)
 	before := p.lost + p.end - end
+	cut := before > 0 && !r.goesOn
 	if full == "" && r.marked {
 		return "", before
 	}
-	r.marked = r.marked || before > 0
-	text, lost = truncated(full, r.capture.max, before > 0)
+	r.marked = r.marked || cut
+	text, lost = truncated(full, r.capture.max, cut)
 	return text, before + lost
 }
 
@@ -162,7 +165,7 @@ func (r *Resolved) Piece(p Piece) (text string, lost int) {
 func (r *Resolved) Text() string {
 	n := Prefix(r.whole, min(r.shown, r.capture.max))
 	shown := without(r.whole, r.secrets, 0, n)
-	if n < len(r.whole) {
+	if n < r.shown || n < len(r.whole) && !r.goesOn {
 		shown += Truncated
 	}
 	return shown
