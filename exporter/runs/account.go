@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/semconv"
@@ -78,6 +79,10 @@ func (a Account) Of(activity Activity) (ns uint64) {
 	return ns
 }
 
+// least is the shortest time that says something, in nanoseconds: spantee's times have
+// milliseconds, of which it leaves a microsecond free between two spans.
+const least = 999_000
+
 // maxTold is how many tools are named in a sentence.
 const maxTold = 6
 
@@ -85,32 +90,34 @@ const maxTold = 6
 //
 //	model 88 % (79 waiting; estimated), shell 9 %, edit 2 %, read 1 %
 //
-// The percentages add up to 100. What rounds to 0 is left out.
+// The percentages add up to 100. What rounds to 0 is left out, and only the whole run is 100 %.
 func (a Account) String() string {
 	type told struct {
 		what      string
 		percent   int
+		time      uint64
 		estimated bool
 	}
-	var model, others told
+	var model, waiting, others told
 	var list []told
 	model.what, others.what = "model", "other tools"
-	waiting := 0
 	tools := 0
 	for i, percent := range a.percentages() {
 		p := a.Parts[i]
-		next := told{percent: percent, estimated: p.Estimated}
+		next := told{percent: percent, time: p.Time, estimated: p.Estimated}
 		switch p.Activity {
 		case InOutput, InWaiting:
 			if p.Activity == InWaiting {
-				waiting = percent
+				waiting = next
 			}
 			model.percent += percent
+			model.time += p.Time
 			model.estimated = model.estimated || p.Estimated && percent > 0
 			continue
 		case InTool:
 			if tools++; tools > maxTold {
 				others.percent += percent
+				others.time += p.Time
 				others.estimated = others.estimated || p.Estimated && percent > 0
 				continue
 			}
@@ -122,20 +129,26 @@ func (a Account) String() string {
 	}
 	list = append(list, model)
 	slices.SortStableFunc(list, func(a, b told) int { return cmp.Compare(b.percent, a.percent) })
+	share := func(t told) string {
+		if t.percent == 100 && a.Total-t.time >= least {
+			return ">99"
+		}
+		return strconv.Itoa(t.percent)
+	}
 	var parts []string
 	for _, t := range append(list, others) {
 		var notes []string
 		switch {
-		case t != model || waiting == 0:
-		case waiting == t.percent:
+		case t != model || waiting.percent == 0:
+		case t.time-waiting.time < least:
 			notes = append(notes, "all waiting")
 		default:
-			notes = append(notes, fmt.Sprintf("%d waiting", waiting))
+			notes = append(notes, share(waiting)+" waiting")
 		}
 		if t.estimated {
 			notes = append(notes, "estimated")
 		}
-		part := fmt.Sprintf("%s %d %%", t.what, t.percent)
+		part := fmt.Sprintf("%s %s %%", t.what, share(t))
 		if len(notes) > 0 {
 			part += " (" + strings.Join(notes, "; ") + ")"
 		}

@@ -315,7 +315,7 @@ func TestHungTool(t *testing.T) {
 			"cursor-agent ended after 3m03s · 1 tool, 1 failed · 1,000 tokens in, 20 out",
 			"doubts: the last command failed (last_command_failed)",
 			"✗ shell go  exit 1  at 3.00s",
-			"shell 98 %, model 2 % (all waiting)")
+			"shell 98 %, model 2 % (2 waiting)")
 		l.close()
 		l.want("")
 	})
