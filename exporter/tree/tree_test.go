@@ -279,3 +279,28 @@ func compareGolden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got), -update rewrites it:\n%s", name, diff)
 	}
 }
+
+// What a duration rests on is said as long as there is room for it.
+func TestEstimatedIsTheLastNote(t *testing.T) {
+	for _, test := range []struct {
+		failure string
+		width   int
+		want    string
+	}{
+		{"", 60, "first chunk 1.20s · 3 deltas · times estimated"},
+		{"", 45, "first chunk 1.20s · times estimated"},
+		{"", 20, "times estimated"},
+		{"", 14, ""},
+		{"✗ exit 1", 26, "✗ exit 1 · times estimated"},
+		{"✗ exit 1", 25, "✗ exit 1 · 3 deltas"},
+		{"✗ it broke in the middle", 30, "✗ it broke … · times estimated"},
+	} {
+		r := row{node: &node{estimated: true, failure: test.failure}, notes: []string{"first chunk 1.20s", "3 deltas", timesEstimated}}
+		if test.failure != "" {
+			r.notes[0] = test.failure
+		}
+		if got := strings.Join(r.fit(test.width), " · "); got != test.want {
+			t.Errorf("%d columns: %q, want %q", test.width, got, test.want)
+		}
+	}
+}

@@ -131,21 +131,35 @@ func (n *node) cut(text string, width int) string {
 const minDetail = 8
 
 // fit returns the notes that fit into width. A failure, which is the first note, and the
-// detail, which is the last, are cut to fit.
+// detail, which is the last, are cut to fit. That times are estimated goes last, but for the failure.
 func (r row) fit(width int) []string {
 	var taken []string
+	const separator = 3
+	left, least := width-cells(timesEstimated)-separator, -separator
+	if r.failure != "" {
+		least = min(cells(r.notes[0]), minDetail)
+	}
+	estimated := r.estimated && left >= least
+	if estimated {
+		width = left
+	}
 	for i, note := range r.notes {
 		switch {
+		case note == timesEstimated:
+			if estimated {
+				taken = append(taken, note)
+			}
+			continue
 		case i == len(r.notes)-1 && r.about != "" && width >= minDetail:
 			note = r.cut(note, width)
 		case i == 0 && r.failure != "":
 			note = cut(note, width)
 		}
 		if width -= cells(note); width < 0 {
-			break
+			continue
 		}
 		taken = append(taken, note)
-		width -= 3 // for the separator
+		width -= separator
 	}
 	return taken
 }
