@@ -173,8 +173,9 @@ func oneLine(text string, limit int) string {
 	return strings.ToValidUTF8(line[:min(len(line), limit)], "")
 }
 
-// firstWords returns the first words of the last message of a role, if they were recorded.
-func firstWords(messages []byte, role string) string {
+// firstWords returns the first words of the last message of a role, if they were recorded, in
+// at most so many bytes.
+func firstWords(messages []byte, role string, most int) string {
 	var list []struct {
 		Role  string `json:"role"`
 		Parts []struct {
@@ -188,19 +189,21 @@ func firstWords(messages []byte, role string) string {
 	for _, m := range slices.Backward(list) {
 		var words string
 		for _, p := range m.Parts {
-			if text, ok := p.Content.(string); ok && p.Type == "text" && m.Role == role && len(words) < maxDetail {
-				words += " " + text[:min(len(text), 4*maxDetail)]
+			if text, ok := p.Content.(string); ok && p.Type == "text" && m.Role == role && len(words) < most {
+				words += " " + text[:min(len(text), 4*most)]
 			}
 		}
 		if words != "" {
-			return oneLine(words, maxDetail)
+			return oneLine(words, most)
 		}
 	}
 	return ""
 }
 
 // Answer returns the first words of a model's answer, on one line, if they were recorded.
-func (s *Span) Answer() string { return firstWords(s.Bytes(semconv.OutputMessages), "assistant") }
+func (s *Span) Answer() string {
+	return firstWords(s.Bytes(semconv.OutputMessages), "assistant", maxDetail)
+}
 
 // ToolName returns the tool of a call.
 func (s *Span) ToolName() string {

@@ -77,8 +77,9 @@ type Call struct {
 
 // Limits of what is kept of one run, whatever its spans say.
 const (
-	maxText     = 300 // bytes of a string
-	maxTools    = 100 // further tools are semconv.ErrorOther
+	maxText     = 300  // bytes of a string
+	maxPrompt   = 2000 // bytes of a prompt: those of a job may differ only at their end
+	maxTools    = 100  // further tools are semconv.ErrorOther
 	maxFailures = 100
 	maxCalls    = 5000
 )
@@ -115,7 +116,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	set(&r.Folder, semconv.ProcessWorkingDirectory)
 	kind := s.Kind()
 	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
-		r.Prompt = Cut(firstWords(s.Bytes(semconv.InputMessages), "user"))
+		r.Prompt = cutTo(firstWords(s.Bytes(semconv.InputMessages), "user", 2*maxPrompt), maxPrompt)
 	}
 	r.addFirst(s, kind)
 	switch kind {
@@ -173,8 +174,8 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 
 // Size returns how many bytes the Run takes at most, or little more.
 func (r *Run) Size() int {
-	const otherTexts = 9 // of the Run and its Identity
-	return (otherTexts+len(r.ToolNames)+len(r.Failures))*maxText + cap(r.Calls)*int(unsafe.Sizeof(Call{}))
+	const otherTexts = 8 // of the Run and its Identity
+	return maxPrompt + (otherTexts+len(r.ToolNames)+len(r.Failures))*maxText + cap(r.Calls)*int(unsafe.Sizeof(Call{}))
 }
 
 func (r *Run) addChat(s *Span) {
@@ -207,11 +208,13 @@ func (r *Run) addFailure(kind string) {
 }
 
 // Cut returns the beginning of a text that is too long for a list.
-func Cut[T string | []byte](text T) string {
-	if len(text) <= maxText {
+func Cut[T string | []byte](text T) string { return cutTo(text, maxText) }
+
+func cutTo[T string | []byte](text T, most int) string {
+	if len(text) <= most {
 		return string(text)
 	}
-	return strings.ToValidUTF8(string(text[:maxText]), "") + "…"
+	return strings.ToValidUTF8(string(text[:most]), "") + "…"
 }
 
 // tool returns the index of the span's tool in r.ToolNames.

@@ -395,6 +395,20 @@ func TestRunFirst(t *testing.T) {
 	}
 }
 
+// A prompt is kept as far as those of jobs that begin alike may differ.
+func TestLongPrompt(t *testing.T) {
+	asked := func(text string) string {
+		return add(span(1, 0, "invoke_agent x", 0, 9, semconv.InputMessages, fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":%q}]}]`, text))).Prompt
+	}
+	common := strings.Repeat("Follow every rule. ", 50)
+	if a, b := asked(common+"Fix the cart."), asked(common+"Fix the till."); a == b || a != common+"Fix the cart." {
+		t.Errorf("%q, %q", a, b)
+	}
+	if long := asked(strings.Repeat("é", 5000)); len(long) > 2010 || !strings.HasSuffix(long, "é…") {
+		t.Errorf("%d bytes: %s", len(long), long)
+	}
+}
+
 // Agents that print no times have none, however long their recordings are.
 func TestTimeless(t *testing.T) {
 	read := func(name string) []byte {

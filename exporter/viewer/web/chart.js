@@ -22,7 +22,7 @@ export function bars(box, { one, format }, runs, title) {
   fill(box, h("ol", { class: "each", "aria-label": `${title} by run` }, runs.toSorted((a, b) => b.session.start - a.session.start).map((r) => {
     const bar = h("i"), value = one(r);
     bar.style.width = `${100 * value / most}%`;
-    return h("li", {}, h("a", { href: writeAddress(["trace", r.session.id], {}) }, h("bdi", {}, shorten(headline(r.session)))), h("span", { class: "num" }, value ? format(value) : "–"), h("div", {}, value > 0 && bar));
+    return h("li", {}, h("a", { href: writeAddress(["trace", r.session.id], {}), dir: "auto" }, shorten(headline(r.session))), h("span", { class: "num" }, value ? format(value) : "–"), h("div", {}, value > 0 && bar));
   })));
 }
 

@@ -38,7 +38,7 @@ function route() {
 function entitle(title, back = toList()) {
   if (document.title === `${title} · spantee`) return;
   document.title = `${title} · spantee`;
-  fill(crumbs, back, h("h1", {}, h("bdi", {}, title)));
+  fill(crumbs, back, h("h1", {}, h("span", { dir: "auto" }, title)));
 }
 
 startTheme(theme);

@@ -11,6 +11,7 @@ const fonts = {
   number: `12px ${sans}`,
 };
 const ellipsis = "…";
+const rightToLeft = /^\P{L}*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u; // by the first letter
 
 // keepDrawn has a view drawn again when its box or the theme changes, until signal is aborted.
 /** @param {TimeView & { layout(): void }} view @param {Element} box @param {Timeline} timeline @param {AbortSignal} signal */
@@ -125,6 +126,7 @@ export class Pen {
     this.context.font = fonts[font];
     this.context.fillStyle = color(ink);
     this.context.textAlign = align;
+    this.context.direction = rightToLeft.test(text) ? "rtl" : "ltr";
     const [cut, width] = this.cut(text, font, Math.floor(room), isPath);
     this.context.fillText(cut, x, y);
     return x + width;

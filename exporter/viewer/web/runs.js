@@ -11,7 +11,7 @@ import { count, duration, money, percent, plural, roughly } from "./format.js";
 import { noMatch, toList, welcome } from "./list.js";
 import { sortBy, week, withGaps } from "./stats.js";
 import { onTheme } from "./theme.js";
-import { headline } from "./words.js";
+import { beginning, headline } from "./words.js";
 
 /** @type {(us: number | null) => string} */
 const time = (us) => (us === null ? "–" : duration(us));
@@ -120,7 +120,7 @@ export function runsView({ main, entitle, signal, address }) {
     narrowed.hidden = !only.length;
     fill(nothing, ...(all.runs ? [] : agents.length ? noMatch() : welcome()));
     drawChart();
-    fill(peaks, most.map((m) => h("p", {}, h("b", {}, m.title), " ", h("a", { href: writeAddress(["trace", m.session.id], {}) }, h("bdi", {}, headline(m.session))), " ",
+    fill(peaks, most.map((m) => h("p", {}, h("b", {}, m.title), " ", h("a", { href: writeAddress(["trace", m.session.id], {}) }, h("bdi", {}, beginning(headline(m.session)))), " ",
       h("span", { class: "dim" }, m.title === "Slowest" ? time(m.durationP50) : m.title === "Most expensive" ? cost(m) : plural(m.toolErrors, "error")))));
 
     /** @type {Column<Group>} */
