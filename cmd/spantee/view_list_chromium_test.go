@@ -102,7 +102,7 @@ func TestChromiumListFilters(t *testing.T) {
 	}
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 5 && document.title === "(2 stuck) spantee"`)
-	c.await(`(() => { const said = [...document.querySelectorAll(".outcome.stuck")].map((el) => el.innerText).sort(); return said[0].startsWith("stuck in a tool: running shell for 20m") && said[1].startsWith("stuck: waiting for the model for 20m"); })()`)
+	c.await(`(() => { const said = [...document.querySelectorAll(".outcome.stuck")].map((el) => el.textContent).sort(); return said[0].startsWith("stuck in a tool: running shell for 20m") && said[1].startsWith("stuck: waiting for the model for 20m"); })()`)
 	shapes := eval[[]string](c, `["running", "stuck", "mixed"].map((kind) => { const s = getComputedStyle(document.querySelector(".sessions .state." + kind)); return s.borderRadius + " " + s.clipPath + " " + s.backgroundColor; })`)
 	if shapes[0] == shapes[1] || shapes[1] == shapes[2] || strings.Contains(shapes[1], "50%") {
 		t.Errorf("%q", shapes)

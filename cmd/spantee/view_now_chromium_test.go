@@ -40,11 +40,11 @@ func TestChromiumNow(t *testing.T) {
 	c.press(".sessions tbody a")
 	c.await(`%s >= 1 && %s.trace.live`, rowCount, waterfall)
 	write(`"shellToolCall"`)
-	c.await(`document.querySelector(".head .outcome.running").innerText.startsWith("running shell")`)
+	c.await(`document.querySelector(".head .outcome.running").textContent.startsWith("running shell")`)
 	c.await(`document.querySelector(".entry.tool.open .command").innerText === "$ go test ./..."`)
 	before := eval[float64](c, `%s.trace.duration`, waterfall)
 	c.await(`%s.trace.duration > %f + 3e6`, waterfall, before) // it ticks, however long nothing comes
-	c.await(`/^running shell go test \.\/\.\.\. for [3-9]s/.test(document.querySelector(".head .outcome.running").innerText)`)
+	c.await(`/^running shell go test \.\/\.\.\. for [3-9]s/.test(document.querySelector(".head .outcome.running").textContent)`)
 	c.screenshot("running")
 	for ; written < len(recorded); written++ {
 		if _, err := lines.Write(recorded[written]); err != nil {
@@ -52,7 +52,7 @@ func TestChromiumNow(t *testing.T) {
 		}
 	}
 	lines.Close()
-	c.await(`document.querySelector(".head .outcome").innerText === "ended, 1 error" && %s.trace.nodes.length === 11 && !%s.trace.live`, waterfall, waterfall)
+	c.await(`document.querySelector(".head .outcome").textContent === "ended, 1 error" && %s.trace.nodes.length === 11 && !%s.trace.live`, waterfall, waterfall)
 	c.await(`document.querySelectorAll(".entry").length === 11 && !document.querySelector(".entry.open")`)
 	c.screenshot("ended")
 }
@@ -87,9 +87,9 @@ func TestChromiumKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			written := time.Now()
-			c.await(`document.querySelector(".outcome.running").innerText.startsWith("waiting for the model")`)
+			c.await(`document.querySelector(".outcome.running").textContent.startsWith("waiting for the model")`)
 			t.Logf("pace: in the list %v after its first line", time.Since(written).Round(10*time.Millisecond))
-			c.await(`/^waiting for the model for [6-9]s, silent for [6-9]s/.test(document.querySelector(".outcome.running").innerText)`)
+			c.await(`/^waiting for the model for [6-9]s, silent for [6-9]s/.test(document.querySelector(".outcome.running").textContent)`)
 			if err := filter.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -113,25 +113,20 @@ function kindOf(op, title = "") {
 export function toolStats(trace) {
   let tools = trace.nodes.filter((n) => n.op === "tool" && !n.bar.script);
   if (!tools.length) tools = trace.nodes.filter((n) => n.op === "" && n !== trace.root);
-  /** @type {Map<string, { tool: string, calls: number, failed: number, total: number, times: number[], p95: number }>} */
+  /** @type {Map<string, { tool: string, calls: number, failed: number, total: number, times: number[], p95: number, estimated: boolean }>} */
   const stats = new Map();
   for (const n of tools) {
     const name = toolName(n);
-    const s = stats.get(name) ?? { tool: name, calls: 0, failed: 0, total: 0, times: [], p95: 0 };
+    const s = stats.get(name) ?? { tool: name, calls: 0, failed: 0, total: 0, times: [], p95: 0, estimated: false };
     s.calls++;
+    s.estimated ||= n.estimated;
     if (n.failure) s.failed++;
     s.total += n.duration;
     s.times.push(n.duration);
     stats.set(name, s);
   }
-  for (const s of stats.values()) s.p95 = quantile(s.times.sort((a, b) => a - b), 0.95);
+  for (const s of stats.values()) s.p95 = s.times.sort((a, b) => a - b)[Math.ceil(s.times.length * 0.95) - 1]; // the nearest rank
   return [...stats.values()].sort((a, b) => b.total - a.total);
-}
-
-// quantile of a sorted list is one of its values: that of the nearest rank.
-/** @param {number[]} sorted @param {number} q */
-function quantile(sorted, q) {
-  return sorted.length ? sorted[Math.max(0, Math.ceil(sorted.length * q) - 1)] : NaN;
 }
 
 // slowest are the calls that took longest, as in the terminal. A call with steps of its own is told

@@ -31,9 +31,9 @@ export function compareView({ main, entitle, signal }, ...ids) {
     const element = h("section", { class: "side" }, h("div", { class: "head" }, head), waterfall.element);
     const title = h("a", { href: `#/trace/${id}` });
     const loader = new Loader(id, signal, (trace) => {
-      fill(head, h("h2", {}, title), ...facts(trace));
+      fill(head, h("h2", { dir: "auto" }, title), ...facts(trace));
       const names = sides.map(({ loader: { trace: { session } } }) => (session ? headline(session) : ""));
-      sides.forEach((s, i) => fill(s.title, h("bdi", {}, tellApart(names)(names[i]))));
+      sides.forEach((s, i) => fill(s.title, tellApart(names)(names[i])));
       timeline.extend(Math.max(...sides.map((s) => s.loader.trace.duration)));
       waterfall.show(trace);
       const [a, b] = sides.map((s) => s.loader.trace);
@@ -100,19 +100,18 @@ export function compareView({ main, entitle, signal }, ...ids) {
 // difference has a line for everything that took time in one of the two.
 /** @param {Trace} a @param {Trace} b */
 function difference(a, b) {
-  /** @type {Map<string, { label: string, us: number[] }>} */
-  const lines = new Map();
-  [a, b].forEach((trace, side) => {
-    for (const p of timeSpent(trace).parts) {
-      const line = lines.get(p.key) ?? { label: p.label, us: [0, 0] };
-      line.us[side] = p.us;
-      lines.set(p.key, line);
-    }
-  });
-  const least = Math.min(a.least, b.least), rows = [...lines.values()].filter((l) => Math.max(...l.us) >= least).sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
-  /** @type {(us: number) => string} */
-  const time = (us) => (Math.abs(us) < least ? "–" : duration(us));
-  return h("table", { class: "stats difference" }, headings(["Time in", "Left", "Right", "Difference"]),
-    h("tbody", {}, rows.map(({ label, us: [left, right] }) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, label)),
-      [time(left), time(right), (right - left < least ? "" : "+") + time(right - left)].map((t) => h("td", { class: "num" }, t))))));
+  const least = Math.min(a.least, b.least), [before, after] = [a, b].map((trace) => new Map(timeSpent(trace).parts.map((p) => [p.key, p])));
+  /** @type {(key: string) => (Part | undefined)[]} */
+  const sides = (key) => [before.get(key), after.get(key)];
+  /** @type {(key: string) => number} */
+  const most = (key) => Math.max(...sides(key).map((p) => p?.us ?? 0));
+  /** @type {(us: number, estimated?: boolean) => string} */
+  const time = (us, estimated) => (Math.abs(us) < least ? "–" : duration(us) + (estimated ? " estimated" : ""));
+  const keys = [...new Set([...before.keys(), ...after.keys()])].filter((key) => most(key) >= least).sort((x, y) => most(y) - most(x));
+  return h("table", { class: "stats difference" }, headings(["Time in", "Left", "Right", "Difference"]), h("tbody", {}, keys.map((key) => {
+    const [left, right] = sides(key), more = (right?.us ?? 0) - (left?.us ?? 0);
+    return h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, (left ?? right)?.label)), [
+      ...[left, right].map((p) => time(p?.us ?? 0, p?.estimated)), (more < least ? "" : "+") + time(more, left?.estimated || right?.estimated),
+    ].map((t) => h("td", { class: "num" }, t)));
+  })));
 }

@@ -89,10 +89,9 @@ function drag(w, e, move, end = () => {}) {
   const stop = () => {
     over.abort();
     w.dragging = false;
-    end();
   };
-  addEventListener("pointerup", stop, options);
-  addEventListener("pointercancel", () => { over.abort(); w.dragging = false; }, options);
+  addEventListener("pointerup", () => { stop(); end(); }, options);
+  addEventListener("pointercancel", stop, options);
 }
 
 /** @param {Waterfall} w @param {PointerEvent} e */
@@ -135,10 +134,8 @@ function step(by) {
   };
 }
 
-/** @param {number} factor @returns {Act} */
-function zoom(factor) {
-  return (w) => w.timeline.zoom(factor, (w.timeline.from + w.timeline.to) / 2);
-}
+/** @type {(factor: number) => Act} */
+const zoom = (factor) => (w) => w.timeline.zoom(factor, (w.timeline.from + w.timeline.to) / 2);
 
 /** @param {Waterfall} w @param {TraceNode} n */
 function zoomTo(w, n) {

@@ -8,7 +8,7 @@ import { Filters, parameters, since } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { marked } from "./hits.js";
-import { folderName, headline, inState, present, state, tellApart, what, who } from "./words.js";
+import { folderName, headline, inState, parted, present, state, tellApart, what, who } from "./words.js";
 
 const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
@@ -164,10 +164,11 @@ export function listView({ main, signal, address }) {
     if (!words || asking === words) return;
     asking = words;
     for (const s of list.sessions) {
-      if (rows.get(s.id)?.knows(words, s.came)) continue;
+      const row = rows.get(s.id);
+      if (!row || row.words === words && row.asked === s.came) continue; // it has the hits
       const found = await getHits(s.id, words, signal).catch(() => null);
       if (signal.aborted || asking !== search.value.trim()) break;
-      if (found) rows.get(s.id)?.showHits(found, words, s.came);
+      if (found) row.showHits(found, words, s.came);
     }
     asking = "";
   }
@@ -230,7 +231,7 @@ export function listView({ main, signal, address }) {
 class Row {
   /** @type {Session} */ session;
   words = ""; // of the hits
-  asked = 0;
+  asked = 0; // when the session had last changed then
 
   /** @param {Session} s @param {Set<string>} picked @param {() => void} changed */
   constructor(s, picked, changed) {
@@ -240,10 +241,9 @@ class Row {
       changed();
     } });
     this.dot = h("span", { class: "state", "aria-hidden": "true" });
-    this.name = h("bdi");
-    this.link = h("a", { href: `#/trace/${s.id}` }, this.name);
+    this.link = h("a", { href: `#/trace/${s.id}`, dir: "auto" });
     this.about = h("span", { class: "dim about" });
-    this.outcome = h("span", { class: "outcome" });
+    this.outcome = h("span", { class: "outcome" }, h("span"), h("span"));
     this.found = h("a", { class: "found", hidden: true });
     this.cells = columns.slice(2).map(([, , key]) => h("td", { class: `num of-${key}` }));
     this.element = h("tr", { "data-id": s.id },
@@ -256,11 +256,6 @@ class Row {
         location.hash = this.link.hash;
       }
     });
-  }
-
-  /** knows reports whether the row has the hits of words, as of an instant. @param {string} words @param {number} came */
-  knows(words, came) {
-    return this.words === words && this.asked === came;
   }
 
   /** @param {Hits} found @param {string} words @param {number} came */
@@ -276,7 +271,7 @@ class Row {
   show(s, words, name) {
     this.session = s;
     const title = headline(s);
-    set(this.name, name);
+    set(this.link, name);
     this.link.title = title;
     this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
@@ -303,7 +298,7 @@ class Row {
       this.dot.className = name;
       this.outcome.className = `outcome ${kind}`;
     }
-    set(this.outcome, words);
+    parted(words).forEach((part, i) => set(this.outcome.children[i], part));
     set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now && !s.ended ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }

@@ -79,13 +79,10 @@ function readArguments(a, add, blocks) {
 /** @param {Foreign} body @param {unknown} a @param {string} variant @param {Add} add */
 function readResult(body, a, variant, add) {
   const bad = variant && !/success/i.test(variant);
-  const diff = first(body, "diffString", "diff", "unified_diff", "gitDiff");
-  if (typeof diff === "string") {
-    add("diff", patchLines(diff));
-    return;
-  }
-  if (Array.isArray(body.structuredPatch)) {
-    add("diff", body.structuredPatch.flatMap((hunk) => patchLines((hunk.lines ?? []).join("\n"))));
+  const diff = first(body, "diffString", "diff", "unified_diff", "gitDiff"), hunks = body.structuredPatch;
+  const patch = typeof diff === "string" ? [diff] : Array.isArray(hunks) ? hunks.map((hunk) => (hunk.lines ?? []).join("\n")) : null;
+  if (patch) {
+    add("diff", patch.flatMap(patchLines));
     return;
   }
   const message = bad || body.isError ? first(body, ...errorKeys) : undefined;

@@ -18,7 +18,7 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { folderName, headline as title, present, state, what, who } from "./words.js";
+import { folderName, headline as title, parted, present, state, what, who } from "./words.js";
 
 /** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
 export function sessionView({ main, entitle, signal, address }, id, span) {
@@ -57,7 +57,7 @@ export function sessionView({ main, entitle, signal, address }, id, span) {
   split.append(divider(split), side.element);
   main.append(head, spent, split);
   const without = h("p", { class: "foot", hidden: true }, offline ? "Exported without content." : "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
-  reader.element.prepend(without);
+  reader.element.append(without);
 
   // What was searched in the list goes on here.
   const find = address.get("find");
@@ -143,7 +143,7 @@ export function sessionView({ main, entitle, signal, address }, id, span) {
         more = answer.more;
         content.merge(answer);
         content.tell(answer, trace);
-        without.hidden = trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
+        without.hidden = trace.live || trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
         reader.show(trace, content);
         waterfall.redraw();
         fill(overall, ...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
@@ -160,9 +160,18 @@ export function sessionView({ main, entitle, signal, address }, id, span) {
     act.show(loader.trace.session);
     fill(headFacts, ...facts(loader.trace));
   }
+  // account says what failed and where the time went, in as many items as fit beside one another.
   function account() {
-    fill(spent, failures(loader.trace, (to) => waterfall.select(to), toggleFilter), strip(loader.trace, toggleFilter));
+    const failed = failures(loader.trace, (to) => waterfall.select(to), toggleFilter), parts = strip(loader.trace, toggleFilter, () => side.choose("Summary"));
+    for (let few = 4, most = 8; ;) {
+      const wrong = failed(few), legend = parts(most);
+      fill(spent, wrong, legend);
+      if (wrong && few > 1 && isCut(wrong)) few--;
+      else if (most > 1 && isCut(legend)) most--;
+      else return void legend.classList.toggle("tight", isCut(legend));
+    }
   }
+  new ResizeObserver(() => { if (loader.trace.session) account(); }).observe(spent);
 
   // Open spans last until now.
   let ticks = 0;
@@ -233,6 +242,9 @@ export function sessionView({ main, entitle, signal, address }, id, span) {
   return { changed: (ids) => loader.changed(ids) };
 }
 
+/** @param {Element} row */
+const isCut = (row) => row.scrollWidth > row.clientWidth;
+
 // latestView waits for a session and goes to the latest.
 /** @param {Place} place @returns {View} */
 export function latestView({ main, signal }) {
@@ -247,6 +259,10 @@ export function latestView({ main, signal }) {
   return { changed };
 }
 
+// outcome says a state, the times of which stay in sight.
+/** @param {string} kind @param {string} words */
+const outcome = (kind, words) => h("span", { class: `outcome ${kind}`, title: words }, parted(words).map((part) => h("span", {}, part)));
+
 // facts are the headline of a session.
 /** @param {Trace} trace */
 export function facts(trace) {
@@ -254,7 +270,7 @@ export function facts(trace) {
   const [kind, words] = state(s);
   const share = s.input > 0 && s.cached > 0 ? ` (${percent(s.cached / s.input)} cached)` : "";
   return [
-    h("p", { class: "doing" }, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), h("span", { class: `outcome ${kind}`, title: words }, words), h("span", { class: "dim" }, `${who(s)} ${what(s)}`)),
+    h("p", { class: "doing" }, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), outcome(kind, words), h("span", { class: "dim" }, `${who(s)} ${what(s)}`)),
     h("dl", {},
       fact("Duration", trace.time(trace.ran)),
       fact("Tools", count(s.tools)),

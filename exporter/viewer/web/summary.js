@@ -13,7 +13,7 @@ export function summary(trace, { select, filter }) {
   const steps = slowest(trace), used = usage(trace), { timeless } = trace;
   return [
     !timeless && h("h2", {}, "Where the time went"),
-    !timeless && strip(trace, filter, Infinity),
+    !timeless && strip(trace, filter)(),
     !timeless && h("h2", {}, "Slowest steps"),
     !timeless && steps.length > 0 && h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
       h("button", { type: "button", class: "go", onclick: () => select(n.id) },

@@ -24,9 +24,7 @@ export function tabs(label, list, changed) {
     }
   };
   // raise brings the panel into sight where it lies below.
-  const raise = () => {
-    if (matchMedia("(max-width: 900px)").matches) element.scrollIntoView({ block: "end", behavior: "auto" });
-  };
+  const raise = () => { if (matchMedia("(max-width: 900px)").matches) element.scrollIntoView({ block: "end", behavior: "auto" }); };
   const side = { element, chosen: list[0][0], choose, raise };
   for (const [name, content] of list) {
     const key = name.toLowerCase();
@@ -34,8 +32,7 @@ export function tabs(label, list, changed) {
     const panel = h("div", { class: "panel", role: "tabpanel", id: `panel-${key}`, "aria-labelledby": `tab-${key}`, tabindex: "0" }, content);
     tab.addEventListener("keydown", (e) => {
       if (e.key !== "ArrowRight" && e.key !== "ArrowLeft") return;
-      const way = e.key === "ArrowRight" ? 1 : -1;
-      const names = [...panels.keys()];
+      const way = e.key === "ArrowRight" ? 1 : -1, names = [...panels.keys()];
       choose(names[(names.indexOf(name) + way + names.length) % names.length]);
       panels.get(side.chosen)?.tab.focus();
     });

@@ -1,7 +1,7 @@
 // @ts-check
 // The theme follows the system until the button says otherwise.
 
-import { store, stored } from "./dom.js";
+import { h, store, stored } from "./dom.js";
 
 const key = "spantee.theme";
 /** @type {Record<string, string>} */
@@ -25,17 +25,13 @@ function apply() {
 
 /** @param {HTMLElement} button */
 export function startTheme(button) {
-  const label = () => {
-    button.textContent = `Theme: ${chosen === "auto" ? "system" : chosen}`;
-  };
+  listeners.add(() => { button.textContent = `Theme: ${chosen === "auto" ? "system" : chosen}`; });
   button.addEventListener("click", () => {
     chosen = next[chosen];
     store(key, chosen);
-    label();
     apply();
   });
   system.addEventListener("change", apply);
-  label();
   apply();
 }
 
@@ -52,11 +48,7 @@ export function onTheme(f, signal) {
 export function color(name) {
   let c = resolved.get(name);
   if (c === undefined) {
-    if (!probe) {
-      probe = document.createElement("span");
-      probe.hidden = true;
-      document.body.append(probe);
-    }
+    probe ??= document.body.appendChild(h("span", { hidden: true }));
     probe.style.color = `var(--${name})`;
     c = getComputedStyle(probe).color;
     resolved.set(name, c);

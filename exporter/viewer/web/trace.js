@@ -69,9 +69,11 @@ export class Trace {
   /** @param {number} us */
   time(us) { return this.timeless || us < this.least ? "" : duration(us); }
 
-  // took writes how long a step took, and whether that rests on an inferred start or end.
+  // stated writes a duration, and whether it rests on an inferred start or end.
+  /** @param {number} us @param {boolean} estimated */
+  stated(us, estimated) { return this.time(us) && this.time(us) + (estimated ? " estimated" : ""); }
   /** @param {Node} n */
-  took(n) { return this.time(n.duration) && this.time(n.duration) + (n.estimated ? " estimated" : ""); }
+  took(n) { return this.stated(n.duration, n.estimated); }
 
   // timeless tells that only the order of the steps is known.
   get timeless() { return Boolean(this.session?.timeless && !this.session.now); }
@@ -259,10 +261,8 @@ export class Node {
   get holdsAgent() { return this.op === "tool" && this.children.some((n) => n.op === "agent"); }
 }
 
-/** @param {Bar} a @param {Bar} b */
-function byTime(a, b) {
-  return a.start - b.start || a.end - b.end || (a.id < b.id ? -1 : 1);
-}
+/** @type {(a: Bar, b: Bar) => number} */
+const byTime = (a, b) => a.start - b.start || a.end - b.end || (a.id < b.id ? -1 : 1);
 
 // absolute makes the instants of events microseconds since 1970, in order.
 /** @param {Bar} bar @param {number[]} offsets */

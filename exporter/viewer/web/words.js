@@ -14,11 +14,11 @@ export const folderName = (path, parts = 1) => path.replace(/[/\\]+$/, "").split
 // headline is what tells a session from others: the first words of its prompt, or else its
 // first command or answer, as far as they were recorded.
 /** @type {(s: Named) => string} */
-export const headline = (s) => beginning(s.prompt || s.first || "") || [who(s), what(s)].filter(Boolean).join(" · ");
+export const headline = (s) => beginning(s.prompt || s.first || "", 2000) || [who(s), what(s)].filter(Boolean).join(" · ");
 
 // beginning is the first words of a text on one line, without the marks of Markdown.
-/** @type {(text: string) => string} */
-export const beginning = (text) => text.slice(0, 300).replace(/(^|\s)#{1,6} |\*\*|__|`/g, "$1").replace(/\s+/g, " ").trim();
+/** @type {(text: string, most?: number) => string} */
+export const beginning = (text, most = 300) => text.slice(0, most).replace(/(^|\s)#{1,6} |\*\*|__|`/g, "$1").replace(/\s+/g, " ").trim();
 
 // tellApart shortens names at what they have in common with others.
 /** @param {string[]} names @returns {(name: string) => string} */
@@ -91,6 +91,10 @@ export function activity(n, now = Date.now()) {
   const quiet = us - n.heard > silent && us - n.since > silent ? `, silent for ${seconds(us - n.heard)}` : "";
   return `${doing(n)} for ${seconds(us - n.since)}${quiet}`;
 }
+
+// parted are the words of a state without its times, and those, which stay in sight however long the rest is.
+/** @param {string} words */
+export const parted = (words) => /^(.*?)((?: for \d\w*(?:, silent for \d\w*)?)?)$/s.exec(words)?.slice(1) ?? [words, ""];
 
 /** @param {Now} n */
 function doing(n) {

@@ -5,15 +5,16 @@ import { test } from "node:test";
 
 import { alignLines } from "../web/align.js";
 import { drawBar } from "../web/bars.js";
-import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
+import { percentages, slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
 import { duration, money, percent, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
 import { sortBy, week, withGaps } from "../web/stats.js";
+import { share, shorten } from "../web/strip.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
 import { lanes, Trace } from "../web/trace.js";
 import { Content, entries } from "../web/transcript.js";
-import { activity, failedTools, headline, inState, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
+import { activity, failedTools, headline, inState, parted, present, readable, rowDetail, rowName, state, tellApart, tokens } from "../web/words.js";
 
 const s = 1e6;
 const t0 = 1_790_000_000 * s;
@@ -264,6 +265,22 @@ test("a live session is as old as its clock says, however long it is silent", ()
   }
 });
 
+test("shares are rounded once, away from 0 and 100, and add up to 100", () => {
+  const t = traced([
+    bar("r", "", "agent", "x", 0, 1000), bar("c", "r", "chat", "m", 0, 997, { firstChunk: 997 * s - 1 }), bar("a", "r", "tool", "read", 997, 999), bar("b", "r", "tool", "edit", 999, 1000),
+  ]);
+  const said = (most) => {
+    const { total, parts } = timeSpent(t), timed = parts.filter((p) => t.time(p.us)), shares = percentages({ total, parts: timed });
+    return shorten(timed.map((p, i) => ({ ...p, share: shares[i] })), most).map((p) => `${p.label} ${share(p, total)}`);
+  };
+  assert.deepEqual(said(9), ["waiting for the model >99%", "read <1%", "edit <1%"]);
+  assert.deepEqual(said(1), ["waiting for the model >99%", "2 other tools <1%"]);
+  const part = (order, share) => ({ order, share, us: share, label: "x" });
+  assert.deepEqual(shorten([part(4, 50), part(1, 30), part(6, 15), part(1, 5)], 2).map((p) => [p.label, p.share]), [["x", 50], ["x", 30], ["other", 20]]);
+  assert.equal(shorten([part(4, 50), part(1, 50)], 1).length, 2); // one part is no others
+  assert.equal(share({ share: 100, us: 5e6 }, 5e6 + 1), "100%"); // a microsecond is no time
+});
+
 test("what goes on, in words", () => {
   const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, stall: 600 * s, ...more });
   assert.equal(activity(now({}), t0 / 1e3 + 3000), "running shell go test for 3s");
@@ -272,6 +289,8 @@ test("what goes on, in words", () => {
   assert.equal(activity(now({}), t0 / 1e3 + 70_000), "running shell go test for 1m10s, silent for 1m10s");
   assert.equal(activity(now({ op: "chat" }), t0 / 1e3 + 1000), "waiting for the model for 1s");
   assert.equal(activity(now({ op: "chat", event: "text.delta", heard: t0 + 2 * s }), t0 / 1e3 + 3000), "writing for 3s");
+  assert.deepEqual(parted("running shell sleep for 3m for 20m00s, silent for 1m10s"), ["running shell sleep for 3m", " for 20m00s, silent for 1m10s"]);
+  assert.deepEqual(parted("ended, 3 errors"), ["ended, 3 errors", ""]);
   assert.deepEqual(state({ now: now({}), came: 0 }, t0 / 1e3 + 1_200_000), ["stuck", "stuck in a tool: running shell go test for 20m00s, silent for 20m00s"]);
   assert.equal(state({ now: now({ op: "background" }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // however long
   assert.equal(state({ now: now({ gone: true }), came: 0 })[0], "gone");
@@ -283,6 +302,7 @@ test("what goes on, in words", () => {
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
   assert.deepEqual(state({ came: t0, failure: "", ended: true, toolErrors: 2, doubts: [{ name: "denied", count: 2 }, { name: "last_command_failed", count: 1 }] }), ["mixed", "ended, but 2 calls denied, its last command failed"]);
   assert.equal(headline({ ...session, prompt: "Fix **it**" }), "Fix it");
+  assert.equal(headline({ ...session, prompt: `${"the same ".repeat(60)}but this` }).slice(-8), "but this");
   assert.equal(headline({ ...session, first: "$ go test ./..." }), "$ go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
 });
@@ -297,6 +317,7 @@ test("a bar's notes say what its row does not", () => {
   ]);
   assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
   assert.deepEqual(["b", "c"].map((id) => trace.took(trace.byId.get(id))), ["1.00s", "1.00s estimated"]);
+  assert.deepEqual(toolStats(trace).map((t) => [t.tool, t.estimated]), [["shell", true], ["shell go", false]]);
   assert.equal(rowName(trace.byId.get("d"), session), "chat"); // not "chat · chat"
 });
 
