@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -41,24 +42,52 @@ func Parse(text string) (*Condition, error) {
 	}
 	c := &Condition{expr: expr, uses: map[string]bool{}}
 	_, err = c.check(expr)
+	if e, ok := errors.AsType[placedError](err); ok {
+		err = fmt.Errorf("%w at %q %s", e.error, from(text, offset(text, e.at)), example)
+	}
 	return c, err
+}
+
+const example = "(example: tools_failed > 3 or cost > 2)"
+
+// offset returns where a position is in a text, in runes.
+func offset(text string, at syntax.Position) int {
+	n, lines := int(at.Col)-1, strings.SplitAfter(text, "\n")
+	for _, line := range lines[:min(max(0, int(at.Line)-1), len(lines))] {
+		n += utf8.RuneCountInString(line)
+	}
+	return min(max(0, n), utf8.RuneCountInString(text))
+}
+
+// from returns the beginning of a text from an offset on.
+func from(text string, at int) string {
+	const most = 40
+	rest := []rune(text)[at:]
+	if len(rest) > most {
+		return string(rest[:most]) + "…"
+	}
+	return string(rest)
 }
 
 // parseError names the place where a condition cannot be parsed.
 func parseError(text string, e syntax.Error) error {
-	const example = "tools_failed > 3 or cost > 2"
-	if !strings.HasPrefix(e.Msg, "got ") { // else it is about tokens of the parser's
-		return errors.New(e.Msg)
+	all, at := []rune(text), offset(text, e.Pos)
+	switch {
+	case !strings.HasPrefix(e.Msg, "got "): // else it is about tokens of the parser's
+		return fmt.Errorf("%s at %q %s", e.Msg, from(text, at), example)
+	case strings.TrimSpace(string(all[at:])) == "":
+		return fmt.Errorf("it ends too early %s", example)
 	}
-	all := []rune(text)
-	at := min(max(0, int(e.Pos.Col)-1), len(all))
-	if strings.TrimSpace(string(all[at:])) == "" {
-		return fmt.Errorf("it ends too early (example: %s)", example)
-	}
-	for at > 0 && all[at-1] != ' ' { // the position may be the end of a word
+	for at > 0 && all[at-1] != ' ' && all[at-1] != '\n' { // the position may be the end of a word
 		at--
 	}
-	return fmt.Errorf("cannot parse it from %q on (example: %s)", string(all[at:]), example)
+	return fmt.Errorf("cannot parse it from %q on %s", from(text, at), example)
+}
+
+// A placedError is what is wrong with the expression at a place.
+type placedError struct {
+	error
+	at syntax.Position
 }
 
 // Holds reports whether the condition is true, by Starlark's rules: zero, an empty text and
@@ -86,6 +115,15 @@ func (c *Condition) Unstated(r *receipt.Receipt) string {
 
 // check returns the kind of an expression's value.
 func (c *Condition) check(e syntax.Expr) (kind, error) {
+	k, err := c.checkAlone(e)
+	if _, placed := errors.AsType[placedError](err); err != nil && !placed { // else it is in a part of e
+		start, _ := e.Span()
+		err = placedError{err, start}
+	}
+	return k, err
+}
+
+func (c *Condition) checkAlone(e syntax.Expr) (kind, error) {
 	switch e := e.(type) {
 	case *syntax.ParenExpr:
 		return c.check(e.X)

@@ -12,7 +12,13 @@ import (
 func TestInvalidConditions(t *testing.T) {
 	const only = "want only names, literals, comparisons, and, or, not, in, and arithmetic"
 	for text, want := range map[string]string{
-		"cst > 2":                               "unknown field cst",
+		"cst > 2":                               `unknown field cst at "cst > 2" (example: tools_failed > 3 or cost > 2)`,
+		"tools > 1 and tols > 3":                `unknown field tols at "tols > 3" (example: `,
+		"tools_failed > 3 )":                    `unexpected ')' at ")" (example: `,
+		"cost >> 2":                             `unknown operator >> at "cost >> 2" (example: `,
+		"turns or len(failures) > 2":            only + ` at "len(failures) > 2" (example: `,
+		"turns or\ntols > 3":                    `cannot parse it from "`,
+		"(turns or\ntols > 3)":                  `unknown field tols at "tols > 3)" (example: `,
 		"cost > 'a'":                            "> does not combine a number and a text",
 		"tools > 100 and cost > 'a'":            "> does not combine a number and a text",
 		"succeeded or tools_failed > 'a'":       "> does not combine a number and a text",
