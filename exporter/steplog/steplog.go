@@ -82,6 +82,7 @@ type run struct {
 	failed  []failure // the first maxFailed tools
 	calls   runs.Calls
 	slow    []slow // the maxSlow calls that took longest
+	turns   runs.Turns
 	pending []line // printed in the order of their times
 	lastEnd uint64 // of its steps
 }
@@ -110,7 +111,8 @@ type failure struct {
 type slow struct {
 	took      time.Duration
 	estimated bool
-	what      string
+	what      string    // what a call did, or a turn led to
+	turn      runs.Turn // of a model call
 }
 
 const (
@@ -151,8 +153,13 @@ func (l *Log) Export(span *runs.Span) {
 	if kind == runs.Tool && span.Failed && !span.IsScript() && len(r.failed) < maxFailed {
 		r.failed = append(r.failed, failure{span.Start, what(span), span.Failure()})
 	}
+	r.turns.Add(span)
 	if r.calls.Add(span) {
-		r.slow = append(r.slow, slow{span.Duration(), span.Estimated(), what(span)})
+		step := slow{took: span.Duration(), estimated: span.Estimated(), what: what(span)}
+		if turn := runs.TurnOf(span); kind == runs.Chat && turn.Number > 0 {
+			step.turn, step.what = turn, span.Reply()
+		}
+		r.slow = append(r.slow, step)
 		slices.SortStableFunc(r.slow, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
 		r.slow = r.slow[:min(len(r.slow), maxSlow)]
 	}
@@ -324,6 +331,9 @@ func (r *run) slowest(root *runs.Span) string {
 	var list []string
 	for _, s := range r.slow {
 		if s.took >= root.Duration()/20 {
+			if s.turn.Number > 0 {
+				s.what = r.turns.Name(s.turn, s.what)
+			}
 			list = append(list, tree.Line(s.what, maxWhat)+" "+tree.Took(s.took, s.estimated))
 		}
 	}

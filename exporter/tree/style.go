@@ -44,7 +44,7 @@ const (
 
 // ascii replaces each drawn character with an ASCII one of the same width.
 var ascii = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|", "━", "=", "╸", "=", "╺", "=", "█", "#", "▌", "#", "▐", "#",
-	"▏", "|", "▕", "|", "░", ".", "✗", "x", "…", "~", "·", "-")
+	"▏", "|", "▕", "|", "░", ".", "✗", "x", "…", "~", "·", "-", "→", ">")
 
 // encode returns lines in the characters of the style, which no CI system obeys.
 func (s Style) encode(text string) string {

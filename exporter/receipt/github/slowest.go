@@ -14,41 +14,31 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Limits of the steps that are listed.
-const (
-	maxSlowest = 5
-	maxTurns   = 4096 // whose tools are known
-	maxLedTo   = 3    // tools that are named of a turn
-)
+const maxSlowest = 5 // steps that are listed
 
 // slowest are the tools and the model turns that took longest. A tool with steps of its own is not
 // among them.
 type slowest struct {
 	calls        runs.Calls
 	tools, turns []slow
-	ledTo        map[turn][]string // the tools that turns called
+	names        runs.Turns
 }
 
 type slow struct {
 	trace, what string // trace is in hex
-	turn        turn
+	turn        runs.Turn
 	start       uint64
 	took        time.Duration
 	estimated   bool
-}
-
-// A turn is a model call of an agent.
-type turn struct {
-	trace, agent string
-	number       int64
 }
 
 // add adds a finished span.
 func (s *slowest) add(span *runs.Span) {
 	step := slow{
 		trace: hex.EncodeToString(span.TraceID), start: span.Start, took: span.Duration(), estimated: span.Estimated(),
-		turn: turn{string(span.TraceID), string(span.Parent), span.Int(semconv.TurnNumber)},
+		turn: runs.TurnOf(span),
 	}
+	s.names.Add(span)
 	isCall := s.calls.Add(span)
 	switch span.Kind() {
 	case runs.Tool:
@@ -57,17 +47,8 @@ func (s *slowest) add(span *runs.Span) {
 		if isCall {
 			s.tools = longest(s.tools, step)
 		}
-		if led := s.ledTo[step.turn]; len(led) <= maxLedTo && (led != nil || len(s.ledTo) < maxTurns) {
-			if s.ledTo == nil {
-				s.ledTo = map[turn][]string{}
-			}
-			s.ledTo[step.turn] = append(led, span.ToolName())
-		}
 	case runs.Chat:
-		step.what = "answer"
-		if span.Failed {
-			step.what = span.Failure()
-		}
+		step.what = span.Reply()
 		s.turns = longest(s.turns, step)
 	}
 }
@@ -100,14 +81,5 @@ func (s *slowest) write(b *strings.Builder, r *receipt.Receipt) {
 		}
 	}
 	table("Slowest tools", "tool", s.tools, func(step slow) string { return step.what })
-	table("Slowest model turns", "turn", s.turns, func(step slow) string {
-		led := s.ledTo[step.turn]
-		switch {
-		case len(led) == 0:
-			return fmt.Sprintf("turn %d → %s", step.turn.number, step.what)
-		case len(led) > maxLedTo:
-			led = append(slices.Clone(led[:maxLedTo]), "…")
-		}
-		return fmt.Sprintf("turn %d → %s", step.turn.number, strings.Join(led, ", "))
-	})
+	table("Slowest model turns", "turn", s.turns, func(step slow) string { return s.names.Name(step.turn, step.what) })
 }
