@@ -82,7 +82,7 @@ func TestChromiumRunsOfADay(t *testing.T) {
 	c.await(`document.querySelector(".peaks p").innerText.endsWith("3m20s") && getComputedStyle(document.querySelector(".peaks bdi")).unicodeBidi === "isolate"`)
 	c.look("day")
 	c.press(".each a")
-	c.await(`document.querySelector("#crumbs h1 bdi").innerText === "שלום 12" && %s === 2`, rowCount)
+	c.await(`document.querySelector("#crumbs h1 span").innerText === "שלום 12" && %s === 2`, rowCount)
 
 	send("codex", noon.AddDate(0, 0, -9), 60_000)
 	c.open(v.page + "/#/runs")
