@@ -78,8 +78,8 @@ func newSnapshot(open []*runs.Span, silent time.Duration) *snapshot {
 		if span.Kind() != runs.Deltas && !hasAnswered(span) {
 			parents[string(span.Parent)] = true
 		}
-		if span.Kind() == runs.Approval { // its chat has said all that it can
-			asking[string(span.Parent)] = true
+		if span.Kind() == runs.Approval { // its chat has said all that it can, and its call does not run
+			asking[string(span.Parent)], asking[span.Text(semconv.ToolCallID)] = true, true
 		}
 	}
 	for _, span := range open {
@@ -88,7 +88,8 @@ func newSnapshot(open []*runs.Span, silent time.Duration) *snapshot {
 			s.root = span
 		}
 		switch {
-		case kind == runs.Deltas, parents[string(span.ID)], kind == runs.Chat && asking[string(span.Parent)]:
+		case kind == runs.Deltas, parents[string(span.ID)], kind == runs.Chat && asking[string(span.Parent)],
+			kind == runs.Tool && span.Has(semconv.ToolCallID) && asking[span.Text(semconv.ToolCallID)]:
 		case hasAnswered(span):
 			s.answered = max(s.answered, span.End)
 			if slices.Contains(span.List(semconv.FinishReasons), calledTool) { // else it may go on

@@ -359,6 +359,20 @@ func TestSilentUser(t *testing.T) {
 	})
 }
 
+// A call that waits for its approval does not run.
+func TestCallWaitsForApproval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, mapping.Options{})
+		l.feed(cursor("s", begin, prompt, say, shell("started", "a", "")))
+		l.wait(2 * time.Second)
+		l.b.Reset()
+		l.feed(cursor("s", `"type":"interaction_query","subtype":"request","query_type":"shellRequestQuery","query":{"id":0,"shellRequestQuery":{"args":{"command":"go test","toolCallId":"a"}}}`))
+		l.wait(61 * time.Second)
+		l.want("+01:02.0    approval shell  waiting for 60s")
+		l.close()
+	})
+}
+
 // A prompt without an answer took no time.
 func TestNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
