@@ -152,6 +152,8 @@ func TestChromiumNames(t *testing.T) {
 		c.press(".sessions tbody tr:last-child a")
 		c.await(`%s === 2`, rowCount)
 		beginning("#crumbs h1 span")
+		c.await(`document.querySelectorAll(".entry").length === 2`)
+		beginning(".entry.tool .about")
 		c.await(`window.drawn.some(([text, way]) => text.startsWith("של") && text.endsWith("…") && way === "rtl") && window.drawn.some(([text, way]) => text === "shell" && way === "ltr")`)
 		c.screenshot(fmt.Sprint("names ", width))
 	}

@@ -243,7 +243,7 @@ class Row {
     this.dot = h("span", { class: "state", "aria-hidden": "true" });
     this.link = h("a", { href: `#/trace/${s.id}`, dir: "auto" });
     this.about = h("span", { class: "dim about" });
-    this.outcome = h("span", { class: "outcome" }, h("span"), h("span"));
+    this.outcome = h("span", { class: "outcome" });
     this.found = h("a", { class: "found", hidden: true });
     this.cells = columns.slice(2).map(([, , key]) => h("td", { class: `num of-${key}` }));
     this.element = h("tr", { "data-id": s.id },
@@ -298,7 +298,7 @@ class Row {
       this.dot.className = name;
       this.outcome.className = `outcome ${kind}`;
     }
-    parted(words).forEach((part, i) => set(this.outcome.children[i], part));
+    if (this.outcome.textContent !== words) fill(this.outcome, parted(words).map((part) => h("span", {}, part)));
     set(this.cells[1], !s.now && (s.timeless || s.end - s.start <= 1) ? "–" : duration((s.now && !s.ended ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
