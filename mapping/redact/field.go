@@ -111,6 +111,9 @@ func (f *field) endsLine(i int) bool {
 // looksSecret is for values in prose and tables.
 func (f *field) looksSecret(v *value, _ place) bool {
 	t := v.text
+	if f.class == random || f.class == uuid {
+		return f.class.secret(t, quoted)
+	}
 	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
 }
 

@@ -100,7 +100,10 @@ func (f *field) readName(h place) bool {
 	if f.class == noSecret && oneOf(f.name, "pwd") && f.before() == ';' { // UID=sa;PWD=..
 		f.class = password
 	}
-	return f.class != noSecret || f.widen()
+	if f.class == noSecret || f.class == random {
+		return f.widen() || f.class != noSecret && (hasRun(t[max(0, f.start-within/2):f.start]) || hasRun(t[f.end:min(len(t), f.end+within)]))
+	}
+	return true
 }
 
 // widen makes the words before a name a part of it: API key, mot de passe.

@@ -80,6 +80,8 @@ var (
 	inBase64       = setOfLetters(base64)
 	inIdentifier   = setOfLetters(alnum + "_.")
 	inIDs          = setOfLetters(word + ".|~")
+	inRun          = setOfLetters(word)
+	inGenerated    = setOfLetters(dotted + "+/=:~|")
 )
 
 // all reports whether all bytes of s are in the set.

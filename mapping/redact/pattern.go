@@ -28,9 +28,10 @@ type search struct {
 
 // looks are the tests that a group of a pattern may be named after.
 var looks = map[string]func(string) bool{
-	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
-	"random":   isRandom,
-	"argument": func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
+	"strong":    func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
+	"random":    isRandom,
+	"generated": isGenerated,
+	"argument":  func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
 	"given": func(v string) bool { // as a secret, by a command: neither a variable nor a placeholder
 		return !strings.ContainsAny(v[:1], "$<{(%") && !placeholder(v) && !is("plain", v)
 	},

@@ -12,6 +12,7 @@ const (
 	ruleCommand    = "command-password"
 	ruleCall       = "call-argument"
 	ruleFile       = "credentials-file"
+	ruleRandom     = "random-token"
 )
 
 // A rule finds secrets of one kind around its keywords.

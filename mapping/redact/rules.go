@@ -51,7 +51,7 @@ func (s *ruleSet) find(text string) []Finding {
 		found = s.findAnywhere(text)
 	}
 	v := newView(text)
-	if hits := s.hitsIn(v.text); len(hits) > 0 || len(v.text) >= shortestKey {
+	if hits := s.hitsIn(v.text); len(hits) > 0 || len(v.text) >= shortestRun {
 		v.json = inBrackets(text)
 		found = s.findAt(hits, v, found)
 	}
@@ -92,6 +92,7 @@ func (s *ruleSet) hitsIn(text string) (hits []hit) {
 // findAt adds what the rules find at their keywords to found.
 func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
 	bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	randomTokens(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), ruleRandom}) })
 	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
 	var places []place
 	for i, h := range hits {

@@ -193,11 +193,13 @@ const (
 	secret         // may be a long one
 	key            // is letters and digits
 	phrase         // is a dozen words or two
+	random         // is random letters and digits
+	uuid           // the same, or a UUID
 	pin            // is a number
 	datum          // may be anything: a part of a Kubernetes Secret
 )
 
-var classNames = map[string]class{"none": noSecret, "password": password, "secret": secret, "key": key, "phrase": phrase, "pin": pin}
+var classNames = map[string]class{"none": noSecret, "password": password, "secret": secret, "key": key, "phrase": phrase, "pin": pin, "random": random, "uuid": uuid}
 
 // The parts of the expressions that the rows of commands become.
 const (

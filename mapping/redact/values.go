@@ -22,8 +22,13 @@ func (c class) secret(v string, how writing) bool {
 	if len(v) < 3 || v[0] == ' ' || placeholder(v) || is("plain", lower) || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, list("file-end")...) || isReference(lower) {
 		return false
 	}
-	if c == password && isAppPassword(v) {
-		return true
+	switch c {
+	case password:
+		if isAppPassword(v) {
+			return true
+		}
+	case random, uuid:
+		return isGenerated(v) || isUUID(v) && (c == uuid || how == env)
 	}
 	m := makeupOf(v)
 	switch {
@@ -61,14 +66,14 @@ func (c class) secret(v string, how writing) bool {
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
 }
 
-// isAppPassword reports whether a value is a password that Google made up for an
+// isAppPassword reports whether a value is a password that Google or Apple made up for an
 // app, as it is shown: four groups of four letters
-// (support.google.com/accounts/answer/185833).
+// (support.google.com/accounts/answer/185833, support.apple.com/102654).
 func isAppPassword(v string) bool {
-	if len(v) != 19 || strings.Count(v, " ") != 3 || strings.Trim(v, " abcdefghijklmnopqrstuvwxyz") != "" {
+	if len(v) != 19 || v[4] != ' ' && v[4] != '-' || strings.Trim(v, " -abcdefghijklmnopqrstuvwxyz") != "" {
 		return false
 	}
-	return v[4] == ' ' && v[9] == ' ' && v[14] == ' '
+	return strings.Count(v, v[4:5]) == 3 && v[9] == v[4] && v[14] == v[4]
 }
 
 // isReference reports whether a value is an address, a version or a number.

@@ -34,6 +34,7 @@ var ways = []way{
 	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
 	{example: `{"name": "PASSWORD", "value": "SECRET"}`, read: (*field).pair},
 	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»?]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
+	{example: "Your new password:\n\nSECRET", read: (*field).nextLine},
 	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
 	{example: "| password |\n| SECRET |", read: (*field).column},
 	{example: `the password for bob is SECRET`, between: expr("\\A((?:[ :]?(?:是|为|為)[ :]*)|[\"'`]? (?:(?:\\pL+:?|:) ){0,6})\\**"), stops: wordStops + "()", secret: (*field).inProse},
@@ -55,7 +56,8 @@ func (f *field) assigned(v *value, sep place) bool {
 	case separator == ":" && !f.quoted && f.start > 1 && t[f.start-1] == ':' && isWordByte(t[f.start-2]): // name:password:gid:users
 		return false
 	case strings.EqualFold(f.name, "pass") && separator[0] != '=': // pass is also what tests do
-		if !v.quoted || !isStrong(v.text) {
+		generated := f.name != "PASS" && f.endsLine(v.end) && isIdentifier(v.text) && makeupOf(v.text).upper > 0 && isRandom(v.text)
+		if !isStrong(v.text) || !v.quoted && !generated {
 			return false
 		}
 		c = password
@@ -95,7 +97,7 @@ func (f *field) inArguments(v *value, sep place) bool {
 }
 
 func (f *field) inFlag(v *value, _ place) bool {
-	return isFlag(f.name) && hasMarks(v.text) && f.class.secret(v.text, env) && !f.many
+	return isFlag(f.name) && (hasMarks(v.text) || isAppPassword(v.text)) && f.class.secret(v.text, env) && !f.many
 }
 
 func (f *field) inElement(v *value, _ place) bool {
@@ -110,7 +112,7 @@ func (f *field) inCall(v *value, _ place) bool {
 	if v.end+1 >= len(f.text) || isQuote(f.text[v.end]) && strings.IndexByte("),", f.text[v.end+1]) < 0 {
 		return false
 	}
-	return f.class == password && isStrong(v.text) && !strings.Contains(v.text, ":") || isRandom(v.text) && len(v.text) >= 16
+	return f.class == password && isStrong(v.text) && !strings.Contains(v.text, ":") || isRandom(v.text) && len(v.text) >= 16 && f.class != random || f.class == random && isGenerated(v.text)
 }
 
 // directive is what comes before a name that only a space separates from its value.
@@ -138,6 +140,46 @@ func (f *field) inCell(v *value, sep place) bool {
 	return f.looksSecret(v, sep)
 }
 
+// nextLine reads a line that is nothing but a secret, or a label and a secret, below one
+// that names it.
+func (f *field) nextLine() int {
+	const longest, shortest, longestSecret, mostBlank = 80, 12, 60, 2
+	t := f.text
+	end := f.end
+	if f.class == random || f.class == uuid {
+		return 0
+	}
+	for end < len(t) && end-f.end < longest && !f.v.isBorder(end) {
+		if strings.IndexByte("\"'{}()=;<>,", t[end]) >= 0 {
+			return 0
+		}
+		end++
+	}
+	if end == len(t) || t[end] != '\n' {
+		return 0
+	}
+	from := end
+	for from < len(t) && strings.IndexByte("\n\r\t ", t[from]) >= 0 {
+		from++
+	}
+	if strings.Count(t[end:from], "\n") > 1+mostBlank {
+		return 0
+	}
+	to := from
+	for to < len(t) && to-from < maxValue && !f.v.isBorder(to) && t[to] != '\r' {
+		to++
+	}
+	if n := strings.LastIndex(t[from:to], ": "); n >= 0 {
+		from += n + 2
+	}
+	v := strings.TrimRight(t[from:to], " \t")
+	if m := makeupOf(v); len(v) < shortest || len(v) > longestSecret || m.digits == 0 || m.upper == 0 || m.upper == m.letters || !inGenerated.all(v) || !isRandom(v) || turnsOf(v) < 3 {
+		return 0
+	}
+	f.found(from, from+len(v))
+	return from + len(v)
+}
+
 // verb is what makes a sentence of a name and a value.
 var verb = expr(`\b(?:is|to|was|ist|lautet|est|es)\b|:|是|为|為`)
 
@@ -156,6 +198,8 @@ func (f *field) inProse(v *value, sep place) bool {
 	rest, _, _ := strings.Cut(f.text[v.end:min(len(f.text), v.end+8)], "\n")
 	last := f.class == password && between == " " && len(v.text) >= 8 && strings.Trim(rest, " .,;)\r\"'`") == ""
 	switch said := verb().MatchString(between); {
+	case f.class == random || f.class == uuid:
+		return said && f.class.secret(v.text, quoted)
 	case len(v.text) >= 20 && isRandom(v.text):
 		return true
 	case v.quoted && f.class == password && statement().MatchString(between):
