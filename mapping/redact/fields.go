@@ -101,7 +101,7 @@ func (f *field) readName(h place) bool {
 		f.class = password
 	}
 	if f.class == noSecret || f.class == random {
-		return f.widen() || f.class != noSecret && (hasRun(t[max(0, f.start-within/2):f.start]) || hasRun(t[f.end:min(len(t), f.end+within)]))
+		return f.widen() || f.class != noSecret && (hasRun(t[f.end:min(len(t), f.end+within/2)]) || f.start > 0 && isQuote(t[f.start-1]) && hasRun(t[max(0, f.start-within/2):f.start]))
 	}
 	return true
 }

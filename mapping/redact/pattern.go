@@ -43,6 +43,9 @@ var looks = map[string]func(string) bool{
 	"cookie": func(v string) bool {
 		name, value, _ := strings.Cut(v, "=")
 		value, _, _ = strings.Cut(value, ";")
+		if hasRun(v) && !strings.ContainsAny(v, "(){}$") {
+			return true
+		}
 		return len(value) >= 4 && !placeholder(value) && (!strings.ContainsAny(name, " (.{}$<") || name == "connect.sid") && // Express's
 			!strings.ContainsAny(strings.TrimPrefix(value, "s:"), "(){}[]?:,!<>&|=") // code
 	},

@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // keyLines are the lengths of the lines of PEM bodies: RFC 7468's and OpenSSH's.
 var keyLines = [...]int{64, 70}
@@ -59,4 +63,34 @@ func inBlock(t string, i int) bool {
 func isKeyText(s string) bool {
 	m := makeupOf(s)
 	return m.digits > 0 && m.upper > 0 && m.letters > m.upper && entropy(s) > 5
+}
+
+// keyArrays finds private keys as arrays of 64 bytes in JSON, as solana-keygen writes them.
+func keyArrays(v *view, found func(start, end int)) {
+	const shortest, longest, size = 64 * 2, 64 * 16, 64
+	t := v.text
+	for i := shortest - 1; i < len(t); i += shortest {
+		if !inNumbers[t[i]] {
+			continue
+		}
+		start, end := i, i+1
+		for start > 0 && i-start < longest && inNumbers[t[start-1]] {
+			start--
+		}
+		for end < len(t) && inNumbers[t[end]] {
+			end++
+		}
+		if start > 0 && end < len(t) && t[start-1] == '[' && t[end] == ']' && end-start < longest {
+			if all := strings.Split(t[start:end], ","); len(all) == size && !slices.ContainsFunc(all, isNoByte) {
+				found(start, end)
+			}
+		}
+		i = max(i, end)
+	}
+}
+
+// isNoByte reports whether a text is not a number from 0 to 255.
+func isNoByte(s string) bool {
+	_, err := strconv.ParseUint(strings.TrimSpace(s), 10, 8)
+	return err != nil
 }

@@ -11,7 +11,8 @@ const (
 	shortestBare     = 36 // without a prefix
 	longestBare      = 128
 	shortestHex      = 32
-	longestRun       = 512
+	shortestSegment  = 12 // without a dash or an underscore
+	longestRun       = 2 << 10
 )
 
 // randomTokens finds tokens whose vendor no rule knows: runs of random letters and digits
@@ -71,13 +72,24 @@ func wholeToken(t string, start, end int) (from, to int) {
 func isRandomToken(t string, start, end int) bool {
 	run := strings.TrimRight(t[start:end], "-_")
 	run = strings.TrimLeft(run, "-_")
+	if !hasDigit(run) {
+		return false
+	}
 	prefix, body := cutPrefix(run)
+	r := randomnessOf(body)
+	if (r.segment < shortestSegment || 5*r.turns < r.alnum) && !isPassGroups(run) {
+		return false
+	}
 	isID, isKey := prefixMeaning(prefix, body)
+	part := start > 1 && strings.IndexByte(":|", t[start-1]) >= 0 && isLetter(t[start-2]) // of NAME:TOKEN
 	shortest := shortestPrefixed
 	switch {
 	case isKey:
 		shortest = shortestKeyed
-	case prefix == "":
+	case prefix == "" && !part:
+		if isPassGroups(run) {
+			return true
+		}
 		shortest = shortestBare
 	}
 	if isID || len(body) < shortest || !isKey && inPath(t, start, end) || hasIDForm(run) || isUUID(body) {
@@ -88,15 +100,12 @@ func isRandomToken(t string, start, end int) bool {
 	if !isKey && hasSuffix(strings.TrimRight(lead, " =:,([{>\"'`"), list("public-name")...) {
 		return false
 	}
-	if prefix == "" && (len(body) > longestBare || inBody(t, start, end) || containsAny(lead, list("public-lead")...) || hasPrefix(run, list("public-start")...)) {
+	if prefix == "" && (!part && len(body) > longestBare || inBody(t, start, end) || containsAny(lead, list("public-lead")...) || hasPrefix(run, list("public-start")...)) {
 		return false
 	}
-	r := randomnessOf(body)
 	switch {
-	case r.segment < 12:
-		return false
 	case r.isMixed(): // but not the path of an SVG
-		return r.segment >= 16 && (prefix != "" || 100*r.digits < 45*r.alnum)
+		return r.segment >= 16 && (prefix != "" || strings.Trim(body, digits+"-MmLlHhVvCcSsQqTtAaZz") != "")
 	case prefix == "" || r.segment < 20 || isULID(body):
 		return false
 	case inHexes.all(body):
@@ -184,7 +193,7 @@ type randomness struct {
 
 // isMixed reports whether letters of both cases and digits are random.
 func (r randomness) isMixed() bool {
-	return r.upper > 2 && r.lower > 2 && r.digits > 0 && 100*r.turns >= 42*r.alnum && r.word < 9 && 100*r.words < 45*r.alnum
+	return r.upper > 2 && r.lower > 2 && r.digits > 0 && 100*r.turns >= 36*r.alnum && r.word < 9 && 100*r.words < 45*r.alnum
 }
 
 // isOneCase reports whether letters of one case and digits are random.
@@ -239,15 +248,19 @@ func randomnessOf(s string) (r randomness) {
 // It may be in base64 or hexadecimal.
 func isGenerated(v string) bool {
 	const shortest, shortestOneCase = 16, 20
+	v = strings.TrimPrefix(v, "0x")
 	if len(v) < shortest || !inGenerated.all(v) || isUUID(v) || isDate(v) {
 		return false
+	}
+	if isPassGroups(v) {
+		return true
 	}
 	r := randomnessOf(v)
 	switch {
 	case r.alnum*10 < len(v)*8, strings.Contains(v, "/") && !isBase64(v):
 		return false
 	case r.isMixed():
-		return true
+		return r.digits > 1 || len(v) >= shortestRun
 	case inHexes.all(v):
 		return len(v) >= shortestHex && r.turns >= 8
 	}
@@ -269,6 +282,37 @@ func hasRun(t string) bool {
 			return true
 		}
 		i = max(i, end)
+	}
+	return false
+}
+
+// isPassGroups reports whether a value is written in groups as product keys and the recovery
+// keys of BitLocker are: five groups of five letters and digits, eight of six digits.
+func isPassGroups(v string) bool {
+	const product, recovery = 5*5 + 4, 8*6 + 7
+	size := 0
+	switch len(v) {
+	case product:
+		size = 5
+	case recovery:
+		size = 6
+	default:
+		return false
+	}
+	r := randomnessOf(v)
+	for i := range len(v) {
+		if (v[i] == '-') != (i%(size+1) == size) {
+			return false
+		}
+	}
+	return size == 6 && inDigits.all(strings.ReplaceAll(v, "-", "")) || size == 5 && r.lower == 0 && r.digits > 1 && r.upper > 4
+}
+
+func hasDigit(s string) bool {
+	for i := range len(s) {
+		if isDigit(s[i]) {
+			return true
+		}
 	}
 	return false
 }

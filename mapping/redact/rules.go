@@ -92,6 +92,7 @@ func (s *ruleSet) hitsIn(text string) (hits []hit) {
 // findAt adds what the rules find at their keywords to found.
 func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
 	bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	keyArrays(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
 	randomTokens(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), ruleRandom}) })
 	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
 	var places []place

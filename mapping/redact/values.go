@@ -28,7 +28,7 @@ func (c class) secret(v string, how writing) bool {
 			return true
 		}
 	case random, uuid:
-		return isGenerated(v) || isUUID(v) && (c == uuid || how == env)
+		return isUUID(v) && (c == uuid || how == env) || isGenerated(v) && (c == random || isPassGroups(v) || randomnessOf(v).isMixed())
 	}
 	m := makeupOf(v)
 	switch {

@@ -173,7 +173,7 @@ func (f *field) nextLine() int {
 		from += n + 2
 	}
 	v := strings.TrimRight(t[from:to], " \t")
-	if m := makeupOf(v); len(v) < shortest || len(v) > longestSecret || m.digits == 0 || m.upper == 0 || m.upper == m.letters || !inGenerated.all(v) || !isRandom(v) || turnsOf(v) < 3 {
+	if len(v) < shortest || len(v) > longestSecret || !inGenerated.all(v) || !randomnessOf(v).isMixed() && !isPassGroups(v) {
 		return 0
 	}
 	f.found(from, from+len(v))
