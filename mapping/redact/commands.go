@@ -75,3 +75,34 @@ func commandEnd(v *view, i int) int {
 	}
 	return min(i, limit)
 }
+
+// verbs returns the keywords of randomArguments.
+func verbs() (all []string) {
+	for _, v := range list("verb") {
+		all = append(all, v+" ")
+	}
+	return all
+}
+
+// randomArguments finds random words behind a verb, as in vault operator unseal WORD.
+func randomArguments(v *view, hits []place, found func(start, end int)) {
+	const longest, shortest = 160, 20
+	done := 0
+	for _, h := range hits {
+		limit := min(len(v.text), h.end+longest)
+		for i := max(done, h.end); i < limit && !v.isBorder(i); {
+			start := i
+			for i < len(v.text) && inGenerated[v.text[i]] {
+				i++
+			}
+			if i == start {
+				i++
+				continue
+			}
+			if i-start >= shortest && (isQuote(v.text[start-1]) || v.text[start-1] == ' ') && isGenerated(v.text[start:i]) {
+				found(start, i)
+			}
+			done = i
+		}
+	}
+}

@@ -17,7 +17,7 @@ const shortestKey = 3 * 64
 // other block or string.
 func bareKeys(v *view, found func(start, end int)) {
 	t := v.text
-	if len(t) < shortestKey {
+	if len(t) < shortestKey || !hasBase64Line(t) {
 		return
 	}
 	run := place{} // of lines
@@ -49,6 +49,29 @@ func bareKeys(v *view, found func(start, end int)) {
 		i = end + 1
 	}
 	flush()
+}
+
+// hasBase64Line reports whether a text has as many bytes of base64 in a row as a line of a
+// key. It looks at few of the others, and most texts have none.
+func hasBase64Line(t string) bool {
+	size := keyLines[0]
+	for i := size - 1; i < len(t); i += size {
+		start := i
+		for start >= 0 && i-start < size && inBase64[t[start]] {
+			start--
+		}
+		if i-start < size {
+			end := i + 1
+			for end < len(t) && end-start <= size && inBase64[t[end]] {
+				end++
+			}
+			if end-start-1 < size {
+				continue
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // inBlock reports whether the lines from i on are the body of another block or of an XML

@@ -93,7 +93,6 @@ func (s *ruleSet) hitsIn(text string) (hits []hit) {
 func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
 	bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
 	keyArrays(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
-	randomTokens(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), ruleRandom}) })
 	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
 	var places []place
 	for i, h := range hits {
@@ -104,6 +103,7 @@ func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
 			places = places[:0]
 		}
 	}
+	randomTokens(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), ruleRandom}) })
 	return found
 }
 
