@@ -106,3 +106,26 @@ func randomArguments(v *view, hits []place, found func(start, end int)) {
 		}
 	}
 }
+
+// optionKeywords are short options that give programs their secrets, in either case.
+var optionKeywords = []string{" -p ", " -k ", " -t ", " -a ", " -s ", " -w "}
+
+// randomOptions finds random values of short options, whatever the program is.
+func randomOptions(v *view, hits []place, found func(start, end int)) {
+	const shortest, longest = 10, 256
+	t := v.text
+	for _, h := range hits {
+		start := h.end
+		if start < len(t) && isQuote(t[start]) {
+			start++
+		}
+		end := start
+		for end < len(t) && end-start < longest && inGenerated[t[end]] {
+			end++
+		}
+		word := t[start:end]
+		if r := randomnessOf(word); isGenerated(word) && !inHexes.all(word) || len(word) >= shortest && r.alnum == len(word) && r.isMixed() {
+			found(start, end)
+		}
+	}
+}

@@ -193,7 +193,7 @@ type randomness struct {
 
 // isMixed reports whether letters of both cases and digits are random.
 func (r randomness) isMixed() bool {
-	return r.upper > 2 && r.lower > 2 && r.digits > 0 && 100*r.turns >= 36*r.alnum && r.word < 9 && 100*r.words < 45*r.alnum
+	return r.upper > 2 && r.lower > 2 && r.digits > 0 && 100*r.turns >= 36*r.alnum && r.word < 12 && 100*r.words < 45*r.alnum
 }
 
 // isOneCase reports whether letters of one case and digits are random.
@@ -287,10 +287,14 @@ func hasRun(t string) bool {
 }
 
 // isPassGroups reports whether a value is written in groups as product keys and the recovery
-// keys of BitLocker are: five groups of five letters and digits, eight of six digits.
+// keys of BitLocker and the keys of Mailgun are: five groups of five letters and digits, eight
+// of six digits, or three of hexadecimal digits.
 func isPassGroups(v string) bool {
-	const product, recovery = 5*5 + 4, 8*6 + 7
+	const product, recovery, mailgun = 5*5 + 4, 8*6 + 7, 32 + 2*9
 	size := 0
+	if len(v) == mailgun && v[32] == '-' && v[41] == '-' {
+		return hexesAndDashes.all(v) && strings.Count(v, "-") == 2
+	}
 	switch len(v) {
 	case product:
 		size = 5

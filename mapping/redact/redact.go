@@ -101,6 +101,7 @@ func builtin() []rule {
 		{name: ruleAssignment, keywords: t.nameKeywords, find: assignments},
 		{name: ruleCommand, keywords: t.programs(), accepts: isProgram, find: commands},
 		{name: ruleCommand, keywords: verbs(), find: randomArguments},
+		{name: ruleCommand, keywords: optionKeywords, find: randomOptions},
 		{name: ruleFile, keywords: []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, find: kubernetesSecrets},
 	}
 	rules = append(rules, tokenRules(t.tokens)...)
