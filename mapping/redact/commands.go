@@ -108,7 +108,7 @@ func randomArguments(v *view, hits []place, found func(start, end int)) {
 }
 
 // optionKeywords are short options that give programs their secrets, in either case.
-var optionKeywords = []string{" -p ", " -k ", " -t ", " -a ", " -s ", " -w "}
+var optionKeywords = []string{" -p ", " -k ", " -t ", " -a ", " -s ", " -w ", " -u "}
 
 // randomOptions finds random values of short options, whatever the program is.
 func randomOptions(v *view, hits []place, found func(start, end int)) {

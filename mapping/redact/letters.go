@@ -81,6 +81,7 @@ var (
 	inIdentifier   = setOfLetters(alnum + "_.")
 	inIDs          = setOfLetters(word + ".|~")
 	inRun          = setOfLetters(word)
+	inPasswords    = setOfLetters(alnum + "!#%^*+~?@-")
 	inNumbers      = setOfLetters(digits + ", \t\r\n")
 	inGenerated    = setOfLetters(dotted + "+/=:~|")
 )

@@ -31,7 +31,7 @@ var looks = map[string]func(string) bool{
 	"strong":    func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
 	"random":    isRandom,
 	"generated": isGenerated,
-	"argument":  func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
+	"argument":  func(v string) bool { return isArgument(v) && hasMarks(v) },
 	"given": func(v string) bool { // as a secret, by a command: neither a variable nor a placeholder
 		return !strings.ContainsAny(v[:1], "$<{(%") && !placeholder(v) && !is("plain", v)
 	},

@@ -312,6 +312,17 @@ func isPassGroups(v string) bool {
 	return size == 6 && inDigits.all(strings.ReplaceAll(v, "-", "")) || size == 5 && r.lower == 0 && r.digits > 1 && r.upper > 4
 }
 
+// isScrambled reports whether a value without digits is letters of both cases in no order that
+// words have. It may have marks that passwords have.
+func isScrambled(v string) bool {
+	const shortest = 10
+	if len(v) < shortest || !inPasswords.all(v) {
+		return false
+	}
+	r := randomnessOf(v)
+	return r.digits == 0 && r.upper > 2 && r.lower > 2 && r.alnum >= shortest-2 && 100*r.turns >= 40*r.alnum && 100*r.words < 40*r.alnum && r.word < 7
+}
+
 func hasDigit(s string) bool {
 	for i := range len(s) {
 		if isDigit(s[i]) {

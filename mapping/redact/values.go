@@ -23,8 +23,8 @@ func (c class) secret(v string, how writing) bool {
 		return false
 	}
 	switch c {
-	case password:
-		if isAppPassword(v) {
+	case password, secret, key:
+		if c == password && isAppPassword(v) || isScrambled(v) {
 			return true
 		}
 	case random, uuid:
@@ -97,7 +97,7 @@ func isStrong(v string) bool {
 		return false
 	}
 	m := makeupOf(v)
-	return m.letters > 0 && m.digits > 0 && m.spaces == 0 && !strings.ContainsAny(v, "()[]{}<>;,=\"'") && !isTerm(lower)
+	return m.letters > 0 && (m.digits > 0 || isScrambled(v)) && m.spaces == 0 && !strings.ContainsAny(v, "()[]{}<>;,=\"'") && !isTerm(lower)
 }
 
 // isTerm reports whether a word with digits is a technical term: sha256, utf-8,

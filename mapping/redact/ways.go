@@ -53,7 +53,7 @@ func (f *field) assigned(v *value, sep place) bool {
 		return false
 	case hasSuffix(t[:f.start], "::", "badge.svg?"): // a type, a public token
 		return false
-	case separator == ":" && !f.quoted && f.start > 1 && t[f.start-1] == ':' && isWordByte(t[f.start-2]): // name:password:gid:users
+	case separator == ":" && !f.quoted && v.start == sep.end && f.start > 1 && t[f.start-1] == ':' && isWordByte(t[f.start-2]): // name:password:gid:users
 		return false
 	case strings.EqualFold(f.name, "pass") && separator[0] != '=': // pass is also what tests do
 		generated := f.name != "PASS" && f.endsLine(v.end) && isIdentifier(v.text) && makeupOf(v.text).upper > 0 && isRandom(v.text)
@@ -173,7 +173,9 @@ func (f *field) nextLine() int {
 		from += n + 2
 	}
 	v := strings.TrimRight(t[from:to], " \t")
-	if len(v) < shortest || len(v) > longestSecret || !inGenerated.all(v) || !randomnessOf(v).isMixed() && !isPassGroups(v) {
+	spaced := strings.Contains(f.line()+t[f.end:end], " ") // a line of base64 has none
+	named := f.class == password || strings.HasSuffix(t[f.end:end], ":")
+	if len(v) < shortest || len(v) > longestSecret && !spaced || !inGenerated.all(v) || !randomnessOf(v).isMixed() && !(named && spaced && (isGenerated(v) || isUUID(v))) {
 		return 0
 	}
 	f.found(from, from+len(v))
