@@ -124,7 +124,10 @@ func randomOptions(v *view, hits []place, found func(start, end int)) {
 			end++
 		}
 		word := t[start:end]
-		if r := randomnessOf(word); isGenerated(word) && !inHexes.all(word) || len(word) >= shortest && r.alnum == len(word) && r.isMixed() {
+		lead := t[max(0, h.start-longest):h.end]
+		lead = lead[strings.LastIndexByte(lead, '\n')+1:]
+		login := lead[len(lead)-2] == 'p' && containsAny(lead, " -u ", " -U ", " --user", " --admin-user", " login ") && !strings.ContainsAny(word, ":/")
+		if r := randomnessOf(word); login && isStrong(word) || isGenerated(word) && !inHexes.all(word) || len(word) >= shortest && r.alnum == len(word) && r.isMixed() {
 			found(start, end)
 		}
 	}

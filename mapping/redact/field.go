@@ -114,7 +114,7 @@ func (f *field) looksSecret(v *value, _ place) bool {
 	if f.class == random || f.class == uuid {
 		return f.class.secret(t, quoted)
 	}
-	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
+	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && (isRandom(t) || f.class != key && inGenerated.all(t) && randomnessOf(t).isMixed() && !isChain(t))
 }
 
 // inTag is for values between tags.

@@ -7,7 +7,8 @@ import "strings"
 const (
 	shortestRun      = 24
 	shortestKeyed    = 16 // of what follows a prefix that says what it is: xkey_
-	shortestPrefixed = 28 // of what follows any other prefix; ids with prefixes are shorter
+	shortestMixed    = 24 // of what follows any other prefix, in upper and lower case
+	shortestPrefixed = 28 // the same in one case, as ids are
 	shortestBare     = 36 // without a prefix
 	longestBare      = 128
 	shortestHex      = 32
@@ -83,6 +84,9 @@ func isRandomToken(t string, start, end int) bool {
 	isID, isKey := prefixMeaning(prefix, body)
 	part := start > 1 && strings.IndexByte(":|", t[start-1]) >= 0 && isLetter(t[start-2]) // of NAME:TOKEN
 	shortest := shortestPrefixed
+	if r.isMixed() && prefix != "" {
+		shortest = shortestMixed
+	}
 	switch {
 	case isKey:
 		shortest = shortestKeyed

@@ -2,8 +2,9 @@
 //
 // Rules are data: rules.txt has our own, in one line each, and gitleaks.json those of
 // gitleaks. The ways in which people write a name and its value are a table, too. Code
-// reads what a table cannot describe: lists, tables of text, pieces of private keys and
-// Kubernetes Secrets. README.md shows how to add a rule.
+// reads what a table cannot describe: lists, tables of text, pieces of private keys,
+// Kubernetes Secrets, and tokens of unknown vendors, which are recognized by their
+// randomness. README.md shows how to add a rule.
 //
 // Every built-in rule has keywords. One pass over a text finds the keywords of all rules,
 // and a rule looks only at the text around its own. The cost is linear in the length of the
@@ -14,12 +15,12 @@
 // escapes at any depth, percent-encoding and HTML entities. Findings are positions in the
 // text as it is written, so they can be cut out of JSON without parsing it.
 //
-// The package cannot recognize a value that has neither a name nor a known format,
-// and may miss a password that is a plain word, or a secret in base64 or another
+// The package cannot recognize a value that has neither a name nor a known format and is
+// not random enough, and may miss a password that is a plain word, or a secret in base64 or another
 // encoding. Package redacttest lists what is found and what is known to be missed.
 //
 // In this order, each file uses only the ones after it: prefix, harmless, redact; kubernetes,
-// fields, ways, lists, field; rules, privatekey; tokens, pattern, commands; values, names,
+// fields, ways, lists, field; rules, privatekey; tokens, pattern, commands; values, randomtoken, names,
 // keywords, table; rule, view, finding, letters.
 package redact
 

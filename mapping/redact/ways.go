@@ -116,7 +116,7 @@ func (f *field) inCall(v *value, _ place) bool {
 }
 
 // directive is what comes before a name that only a space separates from its value.
-var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export|username .*)[ \t]+$`)
+var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export|username .*|(?:create|modify|add) [\w /-]*user \S+)[ \t]+$|(?:\A|\n)[ \t]*set [\w .:/-]{1,100}[ \t]+$`)
 
 func (f *field) inDirective(v *value, sep place) bool {
 	return directive().MatchString(f.lead()) && f.looksSecret(v, sep)
@@ -175,7 +175,10 @@ func (f *field) nextLine() int {
 	v := strings.TrimRight(t[from:to], " \t")
 	spaced := strings.Contains(f.line()+t[f.end:end], " ") // a line of base64 has none
 	named := f.class == password || strings.HasSuffix(t[f.end:end], ":")
-	if len(v) < shortest || len(v) > longestSecret && !spaced || !inGenerated.all(v) || !randomnessOf(v).isMixed() && !(named && spaced && (isGenerated(v) || isUUID(v))) {
+	if len(v) < shortest || len(v) > longestSecret && !spaced || !inGenerated.all(v) {
+		return 0
+	}
+	if found := randomnessOf(v).isMixed() || named && spaced && (isGenerated(v) || isUUID(v)); !found {
 		return 0
 	}
 	f.found(from, from+len(v))
