@@ -121,5 +121,5 @@ func (f *field) looksSecret(v *value, _ place) bool {
 func (f *field) inTag(v *value) bool {
 	v.end = v.start + len(strings.TrimRight(v.text, " \t\r"))
 	v.text = f.text[v.start:v.end]
-	return !containsAny(v.text, "[^", "(?", ">") && f.class.secret(v.text, env) && (f.class == password || isRandom(v.text)) && !strings.EqualFold(v.text, f.name)
+	return !containsAny(v.text, "[^", "(?", ">") && f.class.secret(v.text, env) && (f.class == password || isRandom(v.text) || isGenerated(v.text)) && !strings.EqualFold(v.text, f.name)
 }

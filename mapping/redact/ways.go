@@ -116,7 +116,7 @@ func (f *field) inCall(v *value, _ place) bool {
 }
 
 // directive is what comes before a name that only a space separates from its value.
-var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export|username .*|(?:create|modify|add) [\w /-]*user \S+)[ \t]+$|(?:\A|\n)[ \t]*set [\w .:/-]{1,100}[ \t]+$`)
+var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export|username .*|(?:create|modify|add) [\w /-]*user \S+)[ \t]+$|(?:\A|[\n"])[ \t]*set [\w .:/-]{1,100}[ \t]+$`)
 
 func (f *field) inDirective(v *value, sep place) bool {
 	return directive().MatchString(f.lead()) && f.looksSecret(v, sep)
