@@ -49,7 +49,8 @@ export const share = (part, total) => (part.share === 100 && total - part.us >= 
 export function shorten(parts, most) {
   const rest = parts.slice(most);
   if (rest.length < 2) return parts;
-  const label = rest.every((p) => p.order === 1) ? `${rest.length} other tools` : "other";
+  const other = parts.slice(0, most).some((p) => p.order === 1) ? "other " : "";
+  const label = rest.every((p) => p.order === 1) ? `${rest.length} ${other}tools` : "other";
   /** @param {"us" | "share"} key */
   const sum = (key) => rest.reduce((all, p) => all + p[key], 0);
   return [...parts.slice(0, most), { ...rest[0], key: "rest", tool: "", label, us: sum("us"), share: sum("share"), estimated: rest.some((p) => p.estimated) }];

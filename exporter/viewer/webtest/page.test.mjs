@@ -274,7 +274,7 @@ test("shares are rounded once, away from 0 and 100, and add up to 100", () => {
     return shorten(timed.map((p, i) => ({ ...p, share: shares[i] })), most).map((p) => `${p.label} ${share(p, total)}`);
   };
   assert.deepEqual(said(9), ["waiting for the model >99%", "read <1%", "edit <1%"]);
-  assert.deepEqual(said(1), ["waiting for the model >99%", "2 other tools <1%"]);
+  assert.deepEqual(said(1), ["waiting for the model >99%", "2 tools <1%"]);
   const part = (order, share) => ({ order, share, us: share, label: "x" });
   assert.deepEqual(shorten([part(4, 50), part(1, 30), part(6, 15), part(1, 5)], 2).map((p) => [p.label, p.share]), [["x", 50], ["x", 30], ["other", 20]]);
   assert.equal(shorten([part(4, 50), part(1, 50)], 1).length, 2); // one part is no others
