@@ -141,7 +141,7 @@ function once() {
   };
 }
 
-const LOCAL = /^<(local-command-|bash-(input|stdout|stderr)>)/;
+const LOCAL = /^<(local-command-|bash-(input|stdout|stderr)>|command-name>\/exit<)/;
 
 // claudeRuns: "each prompt to its last word is one run". What the user has done without the model is none.
 // first: a model call counts once, for the agent that made it: a copied history repeats it in
