@@ -77,6 +77,7 @@ func (in *Input) decode(line agent.Line, number int) {
 	d.marks.Read(line.Text)
 	found, foreign := in.identify()
 	d.foreign = foreign
+	working := m.working(d.current)
 	switch {
 	case found != nil:
 		d.named = d.marks.Session != ""
@@ -87,17 +88,17 @@ func (in *Input) decode(line agent.Line, number int) {
 		m.stats.Unidentified++
 	case len(bytes.TrimSpace(line.Text)) == 0:
 	case !agent.IsObject(line.Text):
-		if m.working(d.current) == nil {
+		if working == nil {
 			m.badLine(number)
 			return
 		}
 		m.decodeAs(d.current, line, number)
-	case m.working(d.current) != nil && d.marks.Broken:
+	case working != nil && d.marks.Broken:
 		m.badLine(number)
 	case d.marks.Session != "" || d.marks.Begins() || d.marks.OfAny():
 		d.keep(keptLine{Line: line, number: number})
-	case m.working(d.current) != nil && !d.named && d.marks.Type() != "":
-		m.unknown(d.current.Agent, m.sessions.lastOf[d.current.Agent].run, d.marks.Type())
+	case working != nil && !d.named && d.marks.Type() != "":
+		m.unknown(d.current.Agent, working.run, d.marks.Type())
 	default:
 		m.stats.Unidentified++
 	}
